@@ -21,6 +21,7 @@ from pilotis.feature import Features
 from pilotis.files.feature import FilesFeature
 from pilotis.floor import open_floor
 from pilotis.hosting.feature import HostingFeature
+from pilotis.http.api.principals import Client
 from pilotis.jobs.kinds import Periodic
 from pilotis.members.feature import MembersFeature
 from pilotis.settings import Settings
@@ -28,6 +29,9 @@ from pilotis.users.feature import UsersFeature
 from tests import databases
 from tests.support import Server
 from tests.waiting import PATIENCE
+
+CLIENT = Client("127.0.0.1", "01900000-0000-7000-8000-000000000000")
+"""Where the calls of tests come from."""
 
 
 class Services:

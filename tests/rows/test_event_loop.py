@@ -6,6 +6,8 @@ import time
 import msgspec
 import pytest
 
+from tests.services import CLIENT
+
 # Numbers cost most: they are read, checked for exponents and written digit by digit.
 VALUES = [int("9" * 900)] * 1000
 ROWS = [{"tags": VALUES}] * 10
@@ -36,8 +38,8 @@ LARGE = {
     "bulk": lambda world: world.services.rows.create_many(
         world.principal, world.table_id, msgspec.Raw(msgspec.json.encode(ROWS))
     ),
-    "batch": lambda world: world.services.batches.batch(world.principal, creates(world)),
-    "transaction": lambda world: world.services.batches.transaction(world.principal, creates(world)),
+    "batch": lambda world: world.services.batches.batch(world.principal, CLIENT, creates(world)),
+    "transaction": lambda world: world.services.batches.transaction(world.principal, CLIENT, creates(world)),
 }
 
 

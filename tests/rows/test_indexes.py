@@ -28,6 +28,7 @@ from pilotis.limits import Limits
 from pilotis.security.encryption.cipher import Cipher
 from tests.background import worker
 from tests.rows.index_world import ROWS, SCHEMA, World, with_limits
+from tests.services import CLIENT
 from tests.waiting import PATIENCE, until
 
 
@@ -388,7 +389,7 @@ async def test_a_transaction_does_not_fail_for_an_index_either(world):
     await world.run_once()
     data = row_data(city=secrets.token_hex(2500))
     create = msgspec.Raw(json.encode(Operation("create", str(world.table_id), data=data)))
-    done = await world.services.batches.transaction(world.principal, [create, create])
+    done = await world.services.batches.transaction(world.principal, CLIENT, [create, create])
     assert done.success_count == 2
     assert (await world.query(1, limit=0))["total_count"] == ROWS + 2
 

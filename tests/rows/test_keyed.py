@@ -67,6 +67,74 @@ async def test_a_row_is_found_by_a_value_of_any_type(app: App, column: str, valu
             assert_error(await client.get(by(table, column, "no such value")), 400, "VALIDATION_FAILED")
 
 
+def write(kind: str, table: str, key: str, value: Any, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "table_id": table, "doc_id": {"key": key, "value": value}, **more}
+
+
+@pytest.mark.parametrize("route", ["batch", "transactions"])
+async def test_operations_name_rows_by_keys(app: App, route: str):
+    own_key = {"columns": ["$creator"]}
+    table = await keyed(app, {"columns": ["slug"]}, {"columns": ["lang", "n"], "name": "page"}, own_key)
+    member = await app.guest()
+    async with app.client(member["access_token"]) as client:
+
+        async def run(*operations: dict[str, Any]) -> httpx.Response:
+            return await client.post(f"/v1/public/{route}", json={"operations": [*operations]})
+
+        mine = await create(client, table, slug="a", lang="en", n=1)
+        async with app.client() as others:
+            other = await create(others, table, slug="b", lang="de", n=2)
+        done = await run(
+            write("update", table, "slug", "b", data={"n": {"$inc": 1}}),
+            write("update", table, "page", ["en", 1], data={"ratio": 1}),
+            write("update", table, "creator", [], data={"done": True}),
+        )
+        assert [one.get("id") for one in done.json()["results"]] == [other, mine, mine], done.text
+        assert done.json()["results"][2]["data"]["ratio"] == 1
+        stale = await run(write("delete", table, "slug", "a", expected_updated_at="2020-01-01T00:00:00Z"))
+        assert "PRECONDITION_FAILED" in stale.text
+        # A transaction finds what it has written itself.
+        freed = write("delete", table, "slug", "a")
+        made = {"type": "create", "table_id": table, "data": {"slug": "c"}}
+        both = await run(freed, made, write("update", table, "slug", "c", data={"n": 9}))
+        assert both.json()["success_count"] == 3, both.text
+        assert [row["data"]["slug"] for row in (await client.get(rows(table))).json()["data"]] == ["b", "c"]
+        wrong = [
+            (write("update", table, "slug", "none", data={}), "ROW_NOT_FOUND"),
+            (write("update", table, "none", "b", data={}), "UNKNOWN_KEY"),
+            (write("update", table, "page", "b", data={}), "VALIDATION_FAILED"),
+            (write("update", table, "slug", None, data={}), "KEY_INCOMPLETE"),
+            (write("update", table, "slug", 5, data={}), "VALIDATION_FAILED"),
+            (write("delete", table, "slug", "b", data={}), "VALIDATION_FAILED"),
+        ]
+        for operation, code in wrong:
+            answer = (await run(operation)).json()
+            told = answer["results"][0]["error"]["code"] if route == "batch" else answer["code"]
+            assert told == code, answer
+
+
+@pytest.mark.parametrize("route", ["batch", "transactions"])
+async def test_guesses_in_operations_are_counted(app: App, route: str):
+    table = await keyed(app, {"columns": ["slug"]})
+    async with app.client() as client, owner_of(app).client(app) as console:
+        await create(client, table, slug="right", n=0)
+        await save(app, table, {"read": True, "list": None, "update": True})
+        assert (await console.patch("/limits", json={"key_misses_per_minute": 3})).status_code == 200
+
+        async def guess(text: str) -> str:
+            operation = write("update", table, "slug", text, data={"n": {"$inc": 1}})
+            answer = (await client.post(f"/v1/public/{route}", json={"operations": [operation]})).json()
+            if "code" in answer:
+                return answer["code"]
+            return answer["results"][0].get("error", {}).get("code", "done")
+
+        assert [await guess("right") for _ in range(5)] == ["done"] * 5
+        found = [await guess(f"wrong {n}") for n in range(5)]
+        assert found == ["ROW_NOT_FOUND"] * 3 + ["RATE_LIMITED"] * 2
+        # Beyond the limit what is right is not told either.
+        assert await guess("right") == "RATE_LIMITED"
+
+
 async def test_it_is_read_changed_and_deleted_by_a_key_of_several_columns(app: App):
     table = await keyed(app, {"columns": ["slug", "lang"], "name": "page", "ignore_case": True})
     async with app.client() as client:

@@ -22,6 +22,7 @@ from pilotis.limits import Limits
 from tests.conftest import first_console_user, new_app
 from tests.database import connection_to
 from tests.rows.index_world import World, with_limits
+from tests.services import CLIENT
 from tests.support import Server
 from tests.waiting import until
 from tests.whole import times
@@ -432,7 +433,7 @@ async def test_a_transaction_and_a_batch_keep_the_words(table):
         ]
         run = table.services.batches.transaction if atomic else table.services.batches.batch
         sent = [msgspec.Raw(msgspec.json.encode(one | {"table_id": str(table.table_id)})) for one in operations]
-        await run(table.principal, sent)
+        await run(table.principal, CLIENT, sent)
         assert (await table.answer(words))["total_count"] == 2
     assert await table.wrong() == 0
 

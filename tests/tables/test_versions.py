@@ -24,7 +24,7 @@ from pilotis.http.api.principals import OPERATOR, Principal, PublicClient
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError, UnavailableError, ValidationError
 from tests.console import client_of, owner_of, second_node
-from tests.services import Services, connected, stale_node
+from tests.services import CLIENT, Services, connected, stale_node
 from tests.support import App, assert_error
 from tests.waiting import until
 
@@ -204,7 +204,7 @@ async def test_a_node_that_has_not_heard_rejects_nothing_that_the_new_schema_all
 
     async def transaction(node: StaleNode) -> Any:
         operation = {"type": "create", "table_id": str(node.table), "data": data}
-        await services.batches.transaction(node.principal, [raw(operation)])
+        await services.batches.transaction(node.principal, CLIENT, [raw(operation)])
         return data
 
     async def find(node: StaleNode) -> Any:

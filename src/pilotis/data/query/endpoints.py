@@ -184,7 +184,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
     )
     async def batch(self, call: Call, body: Operations) -> OperationResults:
         """Run up to 500 independent writes: one that fails does not affect the others."""
-        return await self._batches.batch(call.principal, body.operations)
+        return await self._batches.batch(call.principal, call.client, body.operations)
 
     @post(
         "/v1/public/transactions",
@@ -210,4 +210,4 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES
 
         If an operation fails, the answer has its status and code, and its index in `failed_index`.
         """
-        return await self._batches.transaction(call.principal, body.operations)
+        return await self._batches.transaction(call.principal, call.client, body.operations)

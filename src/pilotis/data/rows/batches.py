@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import operator
 import random
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, cast
@@ -17,8 +18,10 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.data.rows.cascades import Cascade, cascade_of
+from pilotis.data.rows.keyed import KeyedRows, LookUp, NamedRow, named_row
 from pilotis.data.rows.operations import (
     Plan,
+    RowNotFoundError,
     UndecidedError,
     perform,
     perform_many,
@@ -46,7 +49,7 @@ from pilotis.data.rows.upserting import Upserting, Upserts, Written
 from pilotis.data.rows.where_writes import WhereWrite, plan_delete_where, plan_update_where
 from pilotis.data.rules.actions import Action
 from pilotis.db.pool import ACQUIRE_SECONDS, Database
-from pilotis.http.api.principals import AppInfo, Principal
+from pilotis.http.api.principals import AppInfo, Client, Principal
 from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import ids, json
 from pilotis.kit.errors import ConflictError, PilotisError, UnavailableError, invalid
@@ -140,6 +143,36 @@ class _UpsertWork:
         self._upserting.end(self._done)
 
 
+class _KeyedWork:
+    """A change or a deletion of the row that has the values of a unique key."""
+
+    def __init__(self, table: PreparedTable, named: NamedRow, found: LookUp, plan: Callable[[UUID], Plan]) -> None:
+        self._table = table
+        self._lookup = found
+        self._plan_of = plan
+        self._plan: Plan | None = None
+        self.row_id = f"{table.schema.table_id} {named.key} {json.encode(named.values).decode()}"
+
+    @property
+    def was_guess(self) -> bool:
+        """Whether it was counted, and has found its row."""
+        return self._lookup.is_guess and self._plan is not None
+
+    async def run(self, connection: Connection) -> _Written:
+        row_id = await connection.fetchval(self._lookup.sql, *self._lookup.values)
+        if row_id is None:
+            raise RowNotFoundError
+        plan = self._plan_of(row_id)
+        item = await perform(connection.fetchrow, plan)
+        self._plan = plan
+        return _written(item) if item else _Written(plan.row_id)
+
+    def committed(self) -> None:
+        if self._plan is not None:
+            self._table.written(1)
+            self._plan.committed()
+
+
 class _WhereWork:
     """A change or a deletion of the rows that satisfy a condition; `counted` is the field of their number."""
 
@@ -222,14 +255,17 @@ class _TableIds:
 class Batches:
     """Runs batches and transactions."""
 
-    def __init__(self, database: Database, tables: PreparedTables, rows: Rows, upserts: Upserts) -> None:
+    def __init__(
+        self, database: Database, tables: PreparedTables, rows: Rows, upserts: Upserts, keyed: KeyedRows
+    ) -> None:
+        self._keyed = keyed
         self._database = database
         self._tables = tables
         self._rows = rows
         self._upserts = upserts
         self._row_locks = KeyedLocks()
 
-    async def batch(self, principal: Principal, operations: Sequence[msgspec.Raw]) -> OperationResults:
+    async def batch(self, principal: Principal, client: Client, operations: Sequence[msgspec.Raw]) -> OperationResults:
         """Run the operations, each the JSON of an `Operation`, in order; one that fails does not affect the others.
 
         An error names the invalid field by its path in the request.
@@ -243,12 +279,12 @@ class Batches:
             try:
                 operation = await offload(len(memoryview(sent)), _decoded, sent)
                 answer.check_room()
-                answer.add_done(operation, await self._one(principal, operation, ids))
+                answer.add_done(operation, await self._one(principal, client, operation, ids))
             except PilotisError as error:
                 answer.add_failed(operation or _sent(sent), error.within(f"operations[{index}]"))
         return answer.whole()
 
-    async def transaction(self, principal: Principal, sent: Sequence[msgspec.Raw]) -> OperationResults:
+    async def transaction(self, principal: Principal, client: Client, sent: Sequence[msgspec.Raw]) -> OperationResults:
         """Run all operations, each the JSON of an `Operation`, at the serializable level, or none.
 
         Raises the error of the failed operation with its index as `failed_index`, or `TransactionConflictError`.
@@ -261,13 +297,13 @@ class Batches:
             if attempt:
                 await asyncio.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))  # noqa: S311 - spreads tries
             try:
-                planned = await self._planned(principal, app, operations)
+                planned = await self._planned(principal, client, app, operations, counts=attempt == 0)
             except _OutdatedError:
                 continue
             try:
                 async with self._locked_rows(planned):
                     answer = await self._attempt(app, operations, planned, together=together)
-                _tell(planned)
+                await self._committed(planned, client, app)
                 return answer
             except (*_CONFLICTS, ContendedError):
                 continue
@@ -283,6 +319,13 @@ class Batches:
                 for table, _ in planned:
                     self._tables.forget(table)
         raise TransactionConflictError
+
+    async def _committed(self, planned: Sequence[_Planned], client: Client, app: AppInfo) -> None:
+        """Tell of what was written, and take back what was counted as a guess and was none."""
+        _tell(planned)
+        for _, plan in planned:
+            if isinstance(plan, _KeyedWork) and plan.was_guess:
+                await self._keyed.found_out(client, app)
 
     @asynccontextmanager
     async def _locked_rows(self, planned: Sequence[_Planned]) -> AsyncGenerator[None]:
@@ -305,7 +348,7 @@ class Batches:
         if not any(made):
             raise error
 
-    async def _one(self, principal: Principal, operation: Operation, ids: _TableIds) -> _Written:
+    async def _one(self, principal: Principal, client: Client, operation: Operation, ids: _TableIds) -> _Written:
         table_id = await ids.of(operation.table_id)
         _check_form(operation)
         expected = operation.expected_updated_at
@@ -315,13 +358,18 @@ class Batches:
             return _written((await self._upserts.one(principal, table_id, _upsert(operation, operation.data)))[1])
         if operation.type in _BY_CONDITION:
             raise invalid("type", f"An operation of type {operation.type} is for transactions. It has a route, too.")
-        row_id = _row_id(operation.doc_id, [])
+        if (named := named_row(operation.doc_id)) is not None:
+            row_id = await self._keyed.id_of(principal, client, table_id, named)
+        else:
+            row_id = _row_id(operation.doc_id, [])
         if operation.type == "update":
             return _written(await self._rows.update(principal, table_id, row_id, operation.data, expected))
         await self._rows.delete(principal, table_id, row_id, expected)
         return _Written(str(row_id))
 
-    async def _planned(self, principal: Principal, app: AppInfo, operations: Sequence[Operation]) -> list[_Planned]:
+    async def _planned(
+        self, principal: Principal, client: Client, app: AppInfo, operations: Sequence[Operation], *, counts: bool
+    ) -> list[_Planned]:
         """Compile the operations; raises `_OutdatedError` where a cached schema rejects one and is not the current."""
         planned: list[_Planned] = []
         ids = _TableIds(self._tables, app)
@@ -342,6 +390,15 @@ class Batches:
                         is_deletion = operation.type == "delete"
                         along = await cascade_of(self._tables, principal, table) if is_deletion else None
                         writer = await self._tables.introduced(principal, table)
+                        named = None if operation.doc_id is None else named_row(operation.doc_id)
+                        if named is not None:
+                            found = await self._keyed.look_up(principal, client, table, named, counts=counts)
+                            data = with_references(operation.data, made)
+                            of = functools.partial(_plan_of, principal, app, table, operation, data, along)
+                            plan = _KeyedWork(table, named, found, of)
+                            planned.append(_Planned(table, plan))
+                            made.append(None)
+                            continue
                         plan = await offload(size, _plan, writer, app, table, operation, made, along)
                 except PilotisError as error:
                     if await self._tables.forget_outdated(table.schema, error):
@@ -518,7 +575,19 @@ def _plan(
         return _UpsertWork(Upserting(principal, table, _upsert(operation, data)), data)
     if operation.type == "create":
         return plan_create(principal, table, app.limits, data)
-    row_id = _row_id(operation.doc_id, made)
+    return _plan_of(principal, app, table, operation, data, along, _row_id(operation.doc_id, made))
+
+
+def _plan_of(
+    principal: Principal,
+    app: AppInfo,
+    table: PreparedTable,
+    operation: Operation,
+    data: msgspec.Raw,
+    along: Cascade | None,
+    row_id: UUID,
+) -> Plan:
+    """Return the plan that changes or deletes a row."""
     if operation.type == "update":
         return plan_update(principal, table, app.limits, row_id, data, operation.expected_updated_at)
     return plan_delete(principal, table, row_id, operation.expected_updated_at, along)
@@ -569,7 +638,7 @@ _TAKES = {
 _BY_CONDITION = {"update-where": "updated_count", "delete-where": "deleted_count"}
 
 
-def _row_id(doc_id: str | dict[str, int] | None, made: Made) -> UUID:
+def _row_id(doc_id: str | dict[str, Any] | None, made: Made) -> UUID:
     if isinstance(doc_id, dict):
         doc_id = reference(doc_id, made)
     if doc_id is None or not ids.is_uuid(doc_id):

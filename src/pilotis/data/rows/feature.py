@@ -69,7 +69,7 @@ def feature(
         close=statistics.stop,
         rows=rows,
         rule_tests=rule_tests,
-        batches=Batches(floor.database, prepared, rows, upserts),
+        batches=Batches(floor.database, prepared, rows, upserts, keyed),
         prepared_tables=prepared,
         statistics=statistics,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -69,6 +69,59 @@ def key_record(creator: str | None, table: PreparedTable, key: UniqueKey, data: 
     return f"[{(own + (b',' if len(change) > 2 else b'') + change[1:]).decode()}]"
 
 
+class NamedRow(NamedTuple):
+    """A row that an operation names by a unique key: the key's name, and the values of its columns in order."""
+
+    key: str
+    values: Sequence[Any]
+
+    def given(self, table: PreparedTable, key: UniqueKey) -> dict[str, Any]:
+        """Return the values of the key by the names of its columns; raises a 400 error."""
+        names = {column.number: column.name for column in table.schema.columns}
+        own = [names[number] for number in key.columns if number != CREATOR_NUMBER]
+        if len(self.values) != len(own):
+            expected = ", ".join(own) or "no value, as it is about the caller: []"
+            raise invalid("doc_id.value", f"The key {key.name} takes {expected}.")
+        return dict(zip(own, self.values, strict=True))
+
+
+def named_row(doc_id: Any) -> NamedRow | None:
+    """Return the row that a `doc_id` names by a key, as in `{"key": "slug", "value": "about"}`; None for another one.
+
+    A key of several columns takes a list of values.
+    """
+    if not isinstance(doc_id, dict) or doc_id.keys() != {"key", "value"} or not isinstance(doc_id["key"], str):
+        return None
+    value = doc_id["value"]
+    return NamedRow(doc_id["key"], value if isinstance(value, list) else [value])
+
+
+class LookUp(NamedTuple):
+    """The statement that finds the id of a row, its arguments, and whether the caller may not list the table."""
+
+    sql: str
+    values: Sequence[Any]
+    is_guess: bool
+
+
+Given = Callable[[PreparedTable, UniqueKey], dict[str, Any]]
+"""Returns the values of a key by the names of its columns; raises a 400 error."""
+
+
+def _bound(
+    principal: Principal, table: PreparedTable, visible: Visibility, key: UniqueKey, given: dict[str, Any]
+) -> Arguments:
+    """Bind the values of a key, which the caller must be able to read."""
+    _require_readable(table, visible, key)
+    data = msgspec.Raw(json.encode(given))
+    return Arguments(key_record(creator_of_new_row(principal), table, key, data, uuid7_text()), hash_=table.hash)
+
+
+def _id_of(table: PreparedTable, visible: Visibility, found: str, arguments: Arguments) -> str:
+    where = f"{found}{visible.and_condition(arguments)} and {table.schema.at_this_version}"
+    return f"select __id from {table.schema.physical} where {where}"
+
+
 class KeyedRows:
     """Reads, changes and deletes a row that a path names by the values of a unique key.
 
@@ -90,7 +143,10 @@ class KeyedRows:
         async def read(table: PreparedTable, visible: Visibility, found: str, arguments: Arguments) -> bytes | None:
             return await self._rows.read_where(principal, table, visible, found, arguments, query)
 
-        return await self._found(principal, client, table_id, key, values, read)
+        def given(table: PreparedTable, known: UniqueKey) -> dict[str, Any]:
+            return _given(table, known, values)
+
+        return await self._found(principal, client, table_id, key, given, read)
 
     async def update(
         self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str], change: RowChange
@@ -110,13 +166,38 @@ class KeyedRows:
     async def _id(self, principal: Principal, client: Client, table_id: UUID, key: str, values: Sequence[str]) -> UUID:
         """Return the id of the row that the caller may read."""
 
+        def given(table: PreparedTable, known: UniqueKey) -> dict[str, Any]:
+            return _given(table, known, values)
+
+        return await self._id_by(principal, client, table_id, key, given)
+
+    async def id_of(self, principal: Principal, client: Client, table_id: UUID, named: NamedRow) -> UUID:
+        """Return the id of the row that an operation names by a key; raises what `read` does."""
+        return await self._id_by(principal, client, table_id, named.key, named.given)
+
+    async def look_up(
+        self, principal: Principal, client: Client, table: PreparedTable, named: NamedRow, *, counts: bool
+    ) -> LookUp:
+        """Return how a transaction finds the row that an operation names by a key; with `counts` it is counted."""
+        visible = await table.visible(principal, Action.READ)
+        key = key_called(table.schema.keys, named.key)
+        arguments = _bound(principal, table, visible, key, named.given(table, key))
+        is_guess = await self._is_guess(principal, table)
+        if is_guess and counts:
+            await self._counter.count(client, principal.app, _RATE)
+        sql = _id_of(table, visible, table.statements.has_key(key), arguments)
+        return LookUp(sql, arguments.values, is_guess)
+
+    async def found_out(self, client: Client, app: AppInfo) -> None:
+        """Take a look-up back that was counted, and has found its row."""
+        await self._counter.refund(client, app, _RATE)
+
+    async def _id_by(self, principal: Principal, client: Client, table_id: UUID, key: str, given: Given) -> UUID:
         async def find(table: PreparedTable, visible: Visibility, found: str, arguments: Arguments) -> UUID | None:
-            where = f"{found}{visible.and_condition(arguments)} and {table.schema.at_this_version}"
-            sql = f"select __id from {table.schema.physical} where {where}"
-            row_id: UUID | None = await table.fetchval(sql, *arguments.values)
+            row_id: UUID | None = await table.fetchval(_id_of(table, visible, found, arguments), *arguments.values)
             return row_id
 
-        return await self._found(principal, client, table_id, key, values, find)
+        return await self._found(principal, client, table_id, key, given, find)
 
     async def _found(
         self,
@@ -124,7 +205,7 @@ class KeyedRows:
         client: Client,
         table_id: UUID,
         name: str,
-        values: Sequence[str],
+        given: Given,
         read: Callable[[PreparedTable, Visibility, str, Arguments], Awaitable[Found | None]],
     ) -> Found:
         """Return what is read of the row with the values of a key, by a condition and its arguments."""
@@ -136,12 +217,8 @@ class KeyedRows:
         async def find(table: PreparedTable) -> Found | None:
             nonlocal is_guess
             key = key_called(table.schema.keys, name)
-            data = msgspec.Raw(json.encode(_given(table, key, values)))
             visible = await table.visible(principal, Action.READ)
-            _require_readable(table, visible, key)
-            arguments = Arguments(
-                key_record(creator_of_new_row(principal), table, key, data, uuid7_text()), hash_=table.hash
-            )
+            arguments = _bound(principal, table, visible, key, given(table, key))
             # Only once, should the schema prove outdated and this run again.
             if not is_guess and await self._is_guess(principal, table):
                 await self._counter.count(client, app, _RATE)

@@ -222,10 +222,21 @@ _ROW_REFERENCE: dict[str, Json] = {
         "properties": {"$ref": {"type": "integer", "minimum": 0}},
         "required": ["$ref"],
         "additionalProperties": False,
-    }
+    },
+    "RowByKey": {
+        "description": "The row that has the values of a unique key; a key of several columns takes a list.",
+        "type": "object",
+        "properties": {"key": {"type": "string"}, "value": {}},
+        "required": ["key", "value"],
+        "additionalProperties": False,
+    },
+    "RowName": {
+        "description": "A row that is named otherwise than by its id.",
+        "anyOf": [reference("RowReference"), reference("RowByKey")],
+    },
 }
 
 WhereObject = Annotated[dict[str, Any], described_by("Where", WHERE)]
 StageObject = Annotated[dict[str, Any], described_by("Stage", PIPELINE)]
 PolygonObject = Annotated[Any, described_by("Polygon", POLYGON)]
-ReferenceObject = Annotated[dict[str, int], described_by("RowReference", _ROW_REFERENCE)]
+ReferenceObject = Annotated[dict[str, Any], described_by("RowName", _ROW_REFERENCE)]

@@ -346,14 +346,16 @@ OperationType = Literal["create", "update", "delete", "upsert", "update-where", 
 
 
 class Operation(msgspec.Struct, forbid_unknown_fields=True):
-    """One write. `doc_id` names the row to update or delete; in a transaction it may be `{"$ref": n}`.
+    """One write. `doc_id` names the row to update or delete: by its id, or by a unique key, `{"key", "value"}`.
+
+    In a transaction it may be `{"$ref": n}`.
 
     A null field counts as absent.
     """
 
     type: OperationType
     table_id: TableName
-    doc_id: str | dict[str, int] | None = None
+    doc_id: str | dict[str, Any] | None = None
     data: msgspec.Raw = msgspec.Raw(b"null")
     expected_updated_at: str | None = None
     key: str | None = None
@@ -370,7 +372,7 @@ class Operations(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OperationBody(msgspec.Struct):
-    """One write: `data` to create or update, `doc_id` to update or delete.
+    """One write: `data` to create or update, `doc_id` to update or delete: an id, or `{"key", "value"}`.
 
     `upsert` takes `key`, `data` and `mode`, as the route of its name does. In a transaction `update-where` takes
     `where` or `all`, `data` and `max_rows`, and `delete-where` takes `where` or `all`.
