@@ -172,6 +172,8 @@ def column_name_of(table: TableSchema, key: str) -> str:
     """Return the name of a column, or of a path into it, by its stored name; raises `UnknownColumnError`."""
     if not key.startswith("#"):
         return key
+    if (known := _names_of(table).get(key)) is not None:
+        return known
     if key.startswith("##") or not key[1:2].isdigit():
         return key[1:]
     number, dot, rest = key[1:].partition(".")
@@ -179,6 +181,14 @@ def column_name_of(table: TableSchema, key: str) -> str:
         if column.number == int(number):
             return column.name + dot + rest
     raise unknown(table, key)
+
+
+def _names_of(table: TableSchema) -> Mapping[str, str]:
+    """Return the names of a table's columns by their stored names."""
+    names: dict[str, str] | None = table.__dict__.get("stored_names")
+    if names is None:
+        names = table.__dict__["stored_names"] = {f"#{column.number}": column.name for column in table.columns}
+    return names
 
 
 def stored(

@@ -17,7 +17,7 @@ from uuid import UUID
 from pilotis.data.rules.document import column_name_of, is_reference
 from pilotis.data.rules.paths import as_exists, step_of
 from pilotis.data.tables.schema import TableSchema
-from pilotis.data.where.operands import CREATOR_NAME, CREATOR_OPERAND, Arguments, Operand, operand
+from pilotis.data.where.operands import CREATOR_NAME, CREATOR_OPERAND, Arguments, Operand, operand, plain_operands
 from pilotis.http.api.capabilities import Capabilities
 from pilotis.http.api.principals import MemberInfo
 from pilotis.kit.clock import rfc3339
@@ -131,7 +131,10 @@ class _Folder:
             return {name: self._operand(value, CREATOR_OPERAND)}
         if (step := step_of(name)) is not None:
             return self._entry("$exists", as_exists(step, value)["$exists"], table)
-        found = operand(table, column_name_of(table, name), Arguments(hash_=lambda _column, _value: b""))
+        column = column_name_of(table, name)
+        found = plain_operands(table).get(column) or operand(
+            table, column, Arguments(hash_=lambda _column, _value: b"")
+        )
         return {name: self._operand(value, found)}
 
     def _any_of(self, branches: Sequence[Json], table: TableSchema) -> Folded:
@@ -304,10 +307,12 @@ def _converts(field: Operand, value: Json) -> bool:
 
 
 def _conjunction(parts: Sequence[Folded]) -> Folded:
-    rest = [part for part in parts if part is not True]
-    if any(part is False for part in rest):
-        return False
-    conditions = [part for part in rest if isinstance(part, dict)]
+    conditions: list[dict[str, Json]] = []
+    for part in parts:
+        if part is False:
+            return False
+        if part is not True:
+            conditions.append(part)
     if len(conditions) < 2:
         return conditions[0] if conditions else True
     return {"$and": conditions}

@@ -8,8 +8,8 @@ type.
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 _MAX_EQUALITIES = 3
@@ -73,25 +73,50 @@ class AccessPatterns:
         if column is not None:
             self.parts.append(Part(kind, column))
 
-    @contextmanager
-    def alternative(self) -> Generator[None]:
+    def alternative(self) -> AbstractContextManager[None]:
         """Record the accesses inside the block as one alternative of an OR."""
-        outer, self.parts = self.parts, []
-        yield
-        self.alternatives.append(self.parts)
-        self.parts = outer
+        return _Alternative(self)
 
-    @contextmanager
-    def ignored(self) -> Generator[None]:
+    def ignored(self) -> AbstractContextManager[None]:
         """Record no access inside the block: a negation reads every row."""
-        parts, alternatives = len(self.parts), len(self.alternatives)
-        yield
-        del self.parts[parts:], self.alternatives[alternatives:]
+        return _Ignored(self)
 
     def patterns(self) -> list[AccessPattern]:
         """Return the patterns of the indexes that would speed up the statement."""
         found = [use for parts in (self.parts, *self.alternatives) for use in _uses(parts)]
         return list(dict.fromkeys(found))
+
+
+class _Alternative:
+    """A block of its own parts. A generator would cost three times as much, in each branch of each rule."""
+
+    __slots__ = ("_access", "_outer")
+
+    def __init__(self, access: AccessPatterns) -> None:
+        self._access = access
+
+    def __enter__(self) -> None:
+        self._outer, self._access.parts = self._access.parts, []
+
+    def __exit__(self, *error: object) -> None:
+        access = self._access
+        access.alternatives.append(access.parts)
+        access.parts = self._outer
+
+
+class _Ignored:
+    """A block whose parts and alternatives are dropped."""
+
+    __slots__ = ("_access", "_alternatives", "_parts")
+
+    def __init__(self, access: AccessPatterns) -> None:
+        self._access = access
+
+    def __enter__(self) -> None:
+        self._parts, self._alternatives = len(self._access.parts), len(self._access.alternatives)
+
+    def __exit__(self, *error: object) -> None:
+        del self._access.parts[self._parts :], self._access.alternatives[self._alternatives :]
 
 
 def _uses(parts: Sequence[Part]) -> list[AccessPattern]:

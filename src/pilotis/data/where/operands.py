@@ -196,7 +196,7 @@ def operand(table: TableSchema, name: str, arguments: Arguments) -> Operand:
     """
     name = normal_path(name)
     # Most conditions are on plain columns, whose operands are the same in every request and are cached.
-    if found := _plain_operands(table).get(name):
+    if found := plain_operands(table).get(name):
         return found
     column = table.by_name.get(name)
     if column is None:
@@ -204,7 +204,7 @@ def operand(table: TableSchema, name: str, arguments: Arguments) -> Operand:
     return Operand(name, Kind.ENCRYPTED, column.hash, None, _hashed(column, arguments), str(column.number))
 
 
-def _plain_operands(table: TableSchema) -> dict[str, Operand]:
+def plain_operands(table: TableSchema) -> dict[str, Operand]:
     """Return a row's own fields and the columns that are not encrypted, by name."""
     operands: dict[str, Operand] | None = table.__dict__.get("operands")
     if operands is None:
@@ -227,7 +227,16 @@ def qualified(table: TableSchema, name: str, arguments: Arguments, row: str) -> 
 
     No index is noted for it. Raises the errors of `operand`.
     """
-    name = normal_path(name)
+    known: dict[tuple[str, str], Operand] = table.__dict__.setdefault("qualified", {})
+    if (found := known.get((row, name))) is not None:
+        return found
+    found = _qualified(table, normal_path(name), arguments, row)
+    if found.kind is not Kind.ENCRYPTED and found.inside is None and name in plain_operands(table):
+        known[row, name] = found
+    return found
+
+
+def _qualified(table: TableSchema, name: str, arguments: Arguments, row: str) -> Operand:
     if name in _OWN:
         kind, sql, text = _OWN[name]
         return Operand(name, kind, f"{row}.{sql}", text and f"{row}.{text}", CONVERSIONS[kind])
