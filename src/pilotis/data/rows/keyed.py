@@ -189,7 +189,7 @@ class KeyedRows:
         return LookUp(sql, arguments.values, is_guess)
 
     async def found_out(self, client: Client, app: AppInfo) -> None:
-        """Take a look-up back that was counted, and has found its row."""
+        """Take a lookup back that was counted, and has found its row."""
         await self._counter.refund(client, app, _RATE)
 
     async def _id_by(self, principal: Principal, client: Client, table_id: UUID, key: str, given: Given) -> UUID:
