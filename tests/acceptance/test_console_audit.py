@@ -739,6 +739,7 @@ EXCEPTIONS = {
     "DELETE /v1/apps/:app_id": "The log of a deleted app cannot be read; a test of its own restores the app first.",
     "POST /v1/apps/:app_id/tables/:table_id/schema-preview": "It changes nothing.",
     "POST /v1/apps/:app_id/tables/:table_id/rules/test": "It changes nothing.",
+    "POST /v1/apps/:app_id/storages/files/:storage_id/rules/test": "It changes nothing.",
     "POST /v1/apps/:app_id/tables/:table_id/export-link": "It changes nothing; the export is recorded.",
     "POST /v1/apps/:app_id/workflows/validate": "It changes nothing.",
     "POST /v1/apps/:app_id/functions/:function_id/triggers/:trigger_id/failures/:job_id/retry": (

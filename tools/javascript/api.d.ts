@@ -838,6 +838,15 @@ declare namespace Api {
     delete?: Record<string, any> | boolean | null;
     define?: Record<string, any>;
   }
+  interface FileRuleTestResult {
+    allowed: boolean;
+    status: number;
+    code: string | null;
+    message: string | null;
+    parts: Array<RulePart>;
+    visible_count: number | null;
+    milliseconds: number;
+  }
   interface Finding {
     severity: "high" | "low" | "medium" | "none";
     code: string;
@@ -2707,6 +2716,7 @@ declare namespace Api {
     "POST /v1/apps/{}/oauth/keys": ShownKey;
     "POST /v1/apps/{}/restore": App;
     "POST /v1/apps/{}/storages/files": Storage;
+    "POST /v1/apps/{}/storages/files/{}/rules/test": FileRuleTestResult;
     "POST /v1/apps/{}/storages/webs": WebStorage;
     "POST /v1/apps/{}/storages/webs/{}/deploy": DeployResult;
     "POST /v1/apps/{}/storages/webs/{}/deploy/incremental": IncrementalResult;

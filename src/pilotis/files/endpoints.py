@@ -13,7 +13,7 @@ from pilotis.data.rules.files.service import (
     TooManyValuesAskedError,
 )
 from pilotis.data.rules.service import RulesChangedError
-from pilotis.data.rules.types import NewFileRules, StorageRules
+from pilotis.data.rules.types import FileRuleTest, FileRuleTestResult, NewFileRules, StorageRules
 from pilotis.files.delivery import Delivery
 from pilotis.files.errors import (
     ContentTypeMismatchError,
@@ -49,6 +49,7 @@ from pilotis.files.errors import (
 )
 from pilotis.files.examples import EXAMPLES
 from pilotis.files.listing import Listing
+from pilotis.files.rule_tests import FileRuleTests
 from pilotis.files.storages import Storages
 from pilotis.files.types import (
     CompleteUpload,
@@ -90,6 +91,7 @@ from pilotis.kit.errors import (
     UnavailableError,
     ValidationError,
 )
+from pilotis.members.administration.service import MemberNotFoundError
 
 READ = public(scope="files:read")
 WRITE = public(scope="files:write")
@@ -238,6 +240,26 @@ class FileAdministrationEndpoints(Endpoints, tag="File storages", examples=EXAMP
         A link by id keeps working; one by path works with the new path only.
         """
         return await self._listing.move(call.app, call.actor, call.principal, storage_id, file_id, body)
+
+
+class StorageRuleTestEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
+    """What the rules of a storage answer."""
+
+    def __init__(self, tests: FileRuleTests) -> None:
+        self._tests = tests
+
+    @post(
+        f"{_STORAGES}/:storage_id/rules/test",
+        access=console(Role.EDITOR, secret_key=True),
+        needs_room=False,
+        errors=[StorageNotFoundError, MemberNotFoundError, *RULE_ERRORS, InvalidPathError],
+    )
+    async def test(self, call: Call, app_id: UUID, storage_id: UUID, body: FileRuleTest) -> FileRuleTestResult:
+        """Try an action as a member, or as the public, and learn which conditions decide it.
+
+        Nothing is changed. `rules` are tried in place of those that hold.
+        """
+        return await self._tests.run(call.app, storage_id, body)
 
 
 class FileEndpoints(Endpoints, tag="File storage", examples=EXAMPLES):

@@ -22,6 +22,28 @@ _RULES: dict[str, Any] = {
 }
 EXAMPLES = [
     Example(
+        route="POST /v1/apps/:app_id/storages/files/:storage_id/rules/test",
+        operation="testStorageRules",
+        body={
+            "action": "create",
+            "as": "public",
+            "file": {"path": "inbox/plan.pdf", "size": 1000, "mime_type": "application/pdf"},
+            "rules": {"create": {"folder": "inbox", "size": {"$lt": 1000000}}},
+        },
+        answer={
+            "allowed": True,
+            "status": 201,
+            "code": None,
+            "message": None,
+            "parts": [
+                {"place": "rules.create.folder", "words": 'folder is "inbox"', "holds": True},
+                {"place": "rules.create.size", "words": "size is less than 1000000", "holds": True},
+            ],
+            "visible_count": None,
+            "milliseconds": 0.1,
+        },
+    ),
+    Example(
         route="GET /v1/apps/:app_id/storages/files",
         operation="listStorages",
         answer={

@@ -9,6 +9,7 @@ import structlog
 from pilotis.apps.feature import AppsFeature
 from pilotis.blobs.watch import StoreWatch
 from pilotis.data.rules.feature import RulesFeature
+from pilotis.data.rules.trying.service import FileTrials
 from pilotis.feature import Feature
 from pilotis.files.cleaning import MISSING, Cleaning
 from pilotis.files.endpoints import (
@@ -17,14 +18,17 @@ from pilotis.files.endpoints import (
     FileTransferEndpoints,
     StorageEndpoints,
     StorageRuleEndpoints,
+    StorageRuleTestEndpoints,
 )
 from pilotis.files.events import EVENT_TYPES
+from pilotis.files.rule_tests import FileRuleTests
 from pilotis.files.service import Files
 from pilotis.files.tasks import periodic
 from pilotis.files.tus.endpoints import TusEndpoints
 from pilotis.files.uploads.store import ReceivedUploads
 from pilotis.floor import Floor
 from pilotis.kit.errors import UnavailableError
+from pilotis.members.feature import MembersFeature
 from pilotis.security.feature import SecurityFeature
 
 _SECONDS_TO_LOOK = 5.0
@@ -37,6 +41,7 @@ class FilesFeature(Feature, frozen=True, kw_only=True, eq=False):
     described = (
         StorageEndpoints,
         StorageRuleEndpoints,
+        StorageRuleTestEndpoints,
         FileAdministrationEndpoints,
         FileEndpoints,
         FileTransferEndpoints,
@@ -57,7 +62,9 @@ async def _warn_of_missing_bytes(cleaning: Cleaning) -> None:
         _log.warning("bytes are missing", reason=MISSING.format(missing, looked_for))
 
 
-def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature, rules: RulesFeature) -> FilesFeature:
+def feature(
+    floor: Floor, security: SecurityFeature, apps: AppsFeature, rules: RulesFeature, members: MembersFeature
+) -> FilesFeature:
     """Return the feature."""
     files = Files(
         floor.database,
@@ -73,6 +80,7 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature, rules: R
         node_id=floor.jobs.node_id,
         rules=rules.file_rules,
     )
+    trials = FileTrials(rules.file_rules, members.members.acting)
     watch = StoreWatch(floor.blobs)
 
     async def start() -> None:
@@ -89,6 +97,7 @@ def feature(floor: Floor, security: SecurityFeature, apps: AppsFeature, rules: R
         endpoints=[
             StorageEndpoints(files.storages),
             StorageRuleEndpoints(files.storages),
+            StorageRuleTestEndpoints(FileRuleTests(floor.database, trials)),
             FileAdministrationEndpoints(files.listing),
             FileEndpoints(files.uploads, files.listing),
             FileTransferEndpoints(files.uploads, files.delivery),

@@ -134,7 +134,7 @@ class Storages:
         rules, warnings = (None, []) if row["rules"] is None else await self._rules.shown(ruled_storage(row))
         return StorageRules(
             rules=rules,
-            level_rules=_level_rules(_levels(row), row["list_access"]),
+            level_rules=level_rules(row),
             presets=PRESETS,
             warnings=warnings,
             updated_at=optional_rfc3339(row["rules_updated_at"]),
@@ -211,8 +211,9 @@ def _check_list_access(columns: Mapping[str, Any]) -> None:
         )
 
 
-def _level_rules(levels: Mapping[str, str], list_access: str | None) -> FileRuleSet:
-    """Return the rules that access settings stand for."""
+def level_rules(row: Record) -> FileRuleSet:
+    """Return the rules that a storage's access settings stand for."""
+    levels, list_access = _levels(row), row["list_access"]
     read, upload, remove = (_RULE_OF[levels[name]] for name in ("read_access", "upload_access", "delete_access"))
     is_own = levels["upload_access"] == StorageAccess.CREATOR.value
     return FileRuleSet(

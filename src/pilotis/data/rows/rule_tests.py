@@ -18,6 +18,7 @@ from pilotis.data.rules.compile import compile_rule
 from pilotis.data.rules.fold import Caller, NoValueError, fold_part
 from pilotis.data.rules.parts import Part, parts_of
 from pilotis.data.rules.service import Rules
+from pilotis.data.rules.trying.callers import tried_caller
 from pilotis.data.rules.types import RulePart, RuleTest, RuleTestResult
 from pilotis.data.rules.visibility import LEVELS, Visibility
 from pilotis.data.tables.schema import AccessLevel
@@ -25,12 +26,10 @@ from pilotis.data.tables.service import Tables
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.operands import Arguments
 from pilotis.db.pool import Database
-from pilotis.http.api import capabilities
-from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal, PublicClient
+from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError, QueryTimeoutError, invalid
-from pilotis.members.administration.service import MemberNotFoundError
-from pilotis.members.service import NO_SESSION, Members
+from pilotis.members.service import Members
 
 Json = Any
 Index = Literal["used", "missing", "small table"]
@@ -61,10 +60,7 @@ class RuleTests:
 
     async def run(self, app: AppInfo, table_id: UUID, test: RuleTest) -> RuleTestResult:
         """Return what a caller would be answered; raises a 400 error for a draft that is none, 404 for the rest."""
-        member = await self._member(app, test)
-        given = test.capabilities or {}
-        brought = capabilities.parse(",".join(f"{name}={text}" for name, text in given.items())) if given else {}
-        caller: Principal = PublicClient(app, brought) if member is None else AppMember(app, member, brought)
+        caller = await tried_caller(app, test.caller, test.capabilities, self._members.acting)
         schema = await self._tables.current(app.app_id, table_id)
         if test.rules is not msgspec.UNSET:
             stored = await self._rules.draft(app, table_id, msgspec.to_builtins(test.rules))
@@ -89,26 +85,6 @@ class RuleTests:
             visible_count=seen.rows,
             milliseconds=round(seconds * 1000, 1),
             index=seen.by,
-        )
-
-    async def _member(self, app: AppInfo, test: RuleTest) -> MemberInfo | None:
-        given = test.caller
-        if given == "public":
-            return None
-        assert not isinstance(given, str)
-        if given.member_id is not msgspec.UNSET:
-            if (given.id, given.roles, given.claims, given.is_guest).count(msgspec.UNSET) < 4:
-                raise invalid("as", "Give member_id, or the facts of a member that does not exist.")
-            member = await self._members.acting(app.app_id, given.member_id)
-            if member is None:
-                raise MemberNotFoundError
-            return member
-        return MemberInfo(
-            given.id or "",
-            NO_SESSION,
-            is_guest=given.is_guest is True,
-            roles=tuple(given.roles or ()),
-            claims=given.claims or {},
         )
 
     async def _outcome(

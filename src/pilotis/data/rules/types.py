@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -130,6 +130,46 @@ class RuleTestResult(msgspec.Struct, frozen=True, kw_only=True):
     visible_count: int | None
     milliseconds: float
     index: Literal["used", "missing", "small table"] | None
+
+
+class TestedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file that is uploaded in a test: its path, its size in bytes, and its type."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
+    size: Annotated[int, msgspec.Meta(ge=0)] = 0
+    mime_type: Annotated[str, msgspec.Meta(max_length=255)] = "application/octet-stream"
+
+
+class FileRuleTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be tried in a storage, and as whom. Nothing is changed.
+
+    `as` is `public` for someone with the public key alone. `path` is that of the file that is read, replaced or
+    deleted, `file` the one that is uploaded, in its place where there is one. `rules` are tried in place of those that
+    hold. `capabilities` are the texts of shared links that the request brings, by their names.
+    """
+
+    action: Action
+    caller: Literal["public"] | TestedMember = msgspec.field(name="as")
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)] | msgspec.UnsetType = msgspec.UNSET
+    file: TestedFile | msgspec.UnsetType = msgspec.UNSET
+    rules: FileRuleSet | msgspec.UnsetType = msgspec.UNSET
+    capabilities: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class FileRuleTestResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller would be answered, and why.
+
+    `code` and `message` are those of the error. `visible_count` is the number of files that the caller could list,
+    where listing was tried.
+    """
+
+    allowed: bool
+    status: int
+    code: str | None
+    message: str | None
+    parts: list[RulePart]
+    visible_count: int | None
+    milliseconds: float
 
 
 class RuleFinding(NamedTuple):

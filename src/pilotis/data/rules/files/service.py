@@ -146,10 +146,25 @@ class FileRules:
             saved(app.app_id, uses)
         return json.encode(found).decode()
 
+    async def draft(
+        self, app: AppInfo, storage_id: UUID, name: str, document: Mapping[str, Json]
+    ) -> Mapping[str, Json]:
+        """Return the stored form of rules that are only tried; raises a 400 error that names the place."""
+        related = Related.of(await self._tables.schemas(app.app_id))
+        found = stored(
+            document, table_of_files(app.app_id, storage_id, name, None), related, app.limits, texts_are_ids=True
+        )
+        listing.check_lists(document)
+        return found
+
+    async def tables_of(self, on: On, storage: RuledStorage) -> Mapping[UUID, TableSchema]:
+        """Return the tables that a storage's rules name."""
+        return await self._related(on, storage.app_id, named_tables(storage.rules))
+
     async def shown(self, storage: RuledStorage) -> tuple[FileRuleSet, list[RuleWarning]]:
         """Return a storage's rules with today's names, and what they may not have been meant to do."""
         related = Related.of(await self._tables.schemas(storage.app_id))
-        table = _table(storage)
+        table = table_of(storage)
         try:
             document = shown(storage.rules, table, related)
         except (PilotisError, KeyError):
@@ -259,7 +274,7 @@ class FileRules:
     def _visible(
         self, storage: RuledStorage, principal: Principal, action: Action, tables: Mapping[UUID, TableSchema]
     ) -> Visibility:
-        table = _table(storage)
+        table = table_of(storage)
         try:
             return visibility(principal, table, action, principal.member, tables)
         except MemberTokenRequiredError:
@@ -303,7 +318,7 @@ class FileRules:
 
     async def _tables_of_files(self, app_id: UUID) -> list[TableSchema]:
         rows = await store.ruled_storages(self._database.of(app_id), app_id)
-        return [_table(ruled_storage(row)) for row in rows]
+        return [table_of(ruled_storage(row)) for row in rows]
 
     async def _require_named(self, connection: Connection, app_id: UUID, table_id: UUID) -> None:
         """Raise `UsedInRuleError` if rules of storages that name a table do not fit it any more."""
@@ -326,7 +341,7 @@ def ruled_storage(row: Mapping[str, Any] | Record) -> RuledStorage:
 
 
 def _fits(storage: RuledStorage, related: Related) -> bool:
-    table = _table(storage)
+    table = table_of(storage)
     try:
         stored(shown(storage.rules, table, related), table, related, WAS_CHECKED, texts_are_ids=True)
     except (PilotisError, KeyError):
@@ -334,7 +349,8 @@ def _fits(storage: RuledStorage, related: Related) -> bool:
     return True
 
 
-def _table(storage: RuledStorage) -> TableSchema:
+def table_of(storage: RuledStorage) -> TableSchema:
+    """Return the table that a storage's rules are about."""
     return table_of_files(storage.app_id, storage.storage_id, storage.name, storage.rules)
 
 
@@ -342,11 +358,11 @@ def _judgement(
     visible: Visibility, items: Sequence[FileFacts], after: Sequence[FileFacts] | None
 ) -> tuple[str, list[Any]]:
     """Return the statement that says of each item whether it is readable, and whether it is allowed."""
-    values = _columns(items) if after is None else [*_columns(items), *_columns(after)]
+    values = columns_of(items) if after is None else [*columns_of(items), *columns_of(after)]
     arguments = Arguments(*values)
-    source = f"{_bound('item', 1)} cross join {facts('item', 'f')}"
+    source = f"{bound_items('item', 1)} cross join {facts('item', 'f')}"
     if after is not None:
-        next_item = _bound("next_item", 1 + len(ITEM_TYPES))
+        next_item = bound_items("next_item", 1 + len(ITEM_TYPES))
         source += f" join {next_item} on next_item.at = item.at cross join {facts('next_item', 'n')}"
     readable = f"true{visible.and_readable(arguments, row='f')}"
     allowed = f"true{visible.and_condition(arguments, row='f')}"
@@ -356,11 +372,12 @@ def _judgement(
     return arguments.complete(sql), arguments.values
 
 
-def _columns(items: Sequence[FileFacts]) -> list[Any]:
+def columns_of(items: Sequence[FileFacts]) -> list[Any]:
+    """Return the facts of items as the arrays that `bound_items` reads."""
     return [list(column) for column in zip(*items, strict=True)]
 
 
-def _bound(name: str, first: int) -> str:
+def bound_items(name: str, first: int) -> str:
     """Return the source of items whose facts are bound as arrays, from a statement's parameter `first` on."""
     arrays = ", ".join(f"${first + at}::{type_}[]" for at, type_ in enumerate(ITEM_TYPES))
     return f"unnest({arrays}) with ordinality {name} ({', '.join(FileFacts._fields)}, at)"

@@ -1,0 +1,1 @@
+"""Trying rules: as whom, and what they say of a file."""
