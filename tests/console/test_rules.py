@@ -3,6 +3,7 @@
 from playwright.async_api import expect
 
 from tests.acceptance.test_files import put_at, storage
+from tests.chromium import keep_picture
 from tests.console.conftest import Opening, sign_in
 from tests.support import App, Server
 
@@ -91,6 +92,15 @@ async def test_rules_of_files_take_the_place_of_a_storages_settings(server: Serv
         await page.get_by_label("Delete", exact=True).select_option("Members, with the files they uploaded")
         await page.get_by_role("button", name="Save rules").click()
         await expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+        # What they answer is tried: a file by its path, and an upload.
+        trial = page.locator("section", has=page.get_by_role("heading", name="Try"))
+        await trial.get_by_label("Path of the file").fill("faces/a.png")
+        await trial.get_by_role("button", name="Try").click()
+        await expect(trial.get_by_text("Allowed")).to_be_visible()
+        await trial.get_by_label("Action", exact=True).select_option("Delete")
+        await trial.get_by_role("button", name="Try").click()
+        await expect(trial.get_by_text("401 MEMBER_TOKEN_REQUIRED")).to_be_visible()
+        await keep_picture(page, "rules-of-files-tried")
         await page.get_by_role("button", name="Files").click()
         await expect(page.get_by_role("button", name="faces")).to_be_visible()
         await page.get_by_role("button", name="Settings").click()

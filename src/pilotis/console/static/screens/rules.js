@@ -90,6 +90,8 @@ function Action({ action, rules, words, why, choose }) {
   </tr>`;
 }
 
+const SAMPLE_FILE = '{"path": "photos/a.png", "size": 1000, "mime_type": "image/png"}';
+
 /** Whether a condition holds. @type {Map<boolean | null, string[]>} */
 const HOLDS = new Map([
   [true, ["ok", "done"]],
@@ -98,16 +100,20 @@ const HOLDS = new Map([
 ]);
 
 /**
- * What a caller would be answered, by the rules as they are written now.
- * @param {{table: import("../state/app.js").Table, rules: Api.TableRules, why: string | false}} props
+ * What a caller would be answered, by the rules as they are written now. `place` is the field that names a row or a file,
+ * `content` the one with what is written.
+ * @typedef {{place: string, content: string, first: string, created: string, changed: string, visible: (count: number)
+ *   => string}} Tried
+ * @param {{address: `${RulesPath}/test`, rules: any, why: string | false, fields: {place: string, content: string, sample:
+ *   string}, words: Tried}} props
  */
-function Try({ table, rules, why }) {
+function Try({ address, rules, why, fields: names, words }) {
   const members = useLoad((signal) => onApp("/members", { query: { limit: 50 }, signal }), [appId.value]);
   const [action, setAction] = useState("read");
   const [caller, setCaller] = useState("public");
   const [facts, setFacts] = useState('{"roles": [], "claims": {}}');
   const [row, setRow] = useState("");
-  const [data, setData] = useState("{}");
+  const [data, setData] = useState(names.sample);
   const [result, setResult] = useState(/** @type {any} */ (null));
   const needsRow = action === "update" || action === "delete";
   const takesData = action === "create" || action === "update";
@@ -119,12 +125,12 @@ function Try({ table, rules, why }) {
       action,
       as: drafted,
       ...(rules && { rules }),
-      ...(row.trim() && action !== "create" && action !== "list" && { row_id: row.trim() }),
-      ...(takesData && { data: fields }),
+      ...(row.trim() && action !== "create" && action !== "list" && { [names.place]: row.trim() }),
+      ...(takesData && { [names.content]: fields }),
     };
-    setResult(await onApp(`/tables/${table.id}/rules/test`, { method: "POST", body: given }));
+    setResult(await onApp(address, { method: "POST", body: given }));
   });
-  const missing = ((!drafted || !fields) && t.rules.notJson) || (needsRow && !row.trim() && t.rules.rowFirst);
+  const missing = ((!drafted || !fields) && t.rules.notJson) || (needsRow && !row.trim() && words.first);
   return html`<section class="slab pad">
     <h2>${t.rules.try}</h2>
     <p class="soft s13">${t.rules.tryText}</p>
@@ -152,10 +158,10 @@ function Try({ table, rules, why }) {
       onInput=${setFacts}
     />`}
     ${action !== "create" && action !== "list" && html`<${TextField}
-      label=${t.rules.row} optional=${!needsRow} class="code" value=${row} onInput=${setRow}
+      label=${words.place} optional=${!needsRow} class="code" value=${row} onInput=${setRow}
     />`}
     ${takesData && html`<${TextAreaField}
-      label=${action === "create" ? t.rules.newRow : t.rules.changes} rows=${3} value=${data}
+      label=${action === "create" ? words.created : words.changed} rows=${3} value=${data}
       wrong=${!fields && t.rules.notJson} onInput=${setData}
     />`}
     <p><${Button} busy=${tried.busy} why=${why || missing} onClick=${tried.run}>${t.rules.try}</${Button}></p>
@@ -171,8 +177,8 @@ function Try({ table, rules, why }) {
             <b>${result.allowed ? t.rules.allowed : t.rules.refused}</b>
             ${" "}<code>${result.status}${result.code && ` ${result.code}`}</code>
             ${result.message && html`<br />${plain(result.message, 300)}`}
-            ${result.visible_count !== null && html`<br />${t.rules.visible(result.visible_count)}`}
-            ${result.allowed && result.visible_columns.length > 0 && html`
+            ${result.visible_count !== null && html`<br />${words.visible(result.visible_count)}`}
+            ${result.allowed && result.visible_columns?.length > 0 && html`
               <br />
               ${t.rules.columns(plain(result.visible_columns.join(", "), 300))}
             `}
@@ -215,7 +221,8 @@ export function Rules({ table, tabs }) {
   return html`<${RuleEditor}
     address=${`/tables/${table.id}/rules`} tabs=${tabs} words=${words} after=${loadTables}
     trial=${(/** @type {any} */ draft, /** @type {string | false} */ why) => html`<${Try}
-      key=${table.id} table=${table} rules=${draft} why=${why}
+      key=${table.id} address=${`/tables/${table.id}/rules/test`} rules=${draft} why=${why}
+      fields=${{ place: "row_id", content: "data", sample: "{}" }} words=${t.rules.tried}
     />`}
   />`;
 }
@@ -224,6 +231,10 @@ export function Rules({ table, tabs }) {
 export function StorageRules({ storage, tabs, after }) {
   return html`<${RuleEditor}
     address=${`/storages/files/${storage.id}/rules`} tabs=${tabs} words=${t.files.rules} after=${after}
+    trial=${(/** @type {any} */ draft, /** @type {string | false} */ why) => html`<${Try}
+      key=${storage.id} address=${`/storages/files/${storage.id}/rules/test`} rules=${draft} why=${why}
+      fields=${{ place: "path", content: "file", sample: SAMPLE_FILE }} words=${t.files.rules.tried}
+    />`}
   />`;
 }
 
