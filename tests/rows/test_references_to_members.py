@@ -78,9 +78,18 @@ async def test_a_column_with_values_becomes_a_reference_if_all_are_members(app: 
         await client.delete(f"{rows(table)}/{wrong}")
         assert (await client.patch(column, json=change)).status_code == 200
         assert_missing(await client.post(rows(table), json={"data": {"owner": "x"}}), "data.owner")
+        # From the trash column and table come back as they were.
+        async with owner_of(app).client(app) as console:
+            assert (await client.delete(column)).status_code == 200
+            (dropped,) = (await console.get("/trash")).json()["columns"]
+            restored = await console.post(f"/trash/tables/{table}/columns/{dropped['number']}/restore")
+            assert restored.status_code == 200, restored.text
+            assert_missing(await client.post(rows(table), json={"data": {"owner": "x"}}), "data.owner")
+            assert (await client.delete(f"/v1/public/tables/{table}")).status_code == 200
+            assert (await console.post(f"/trash/tables/{table}/restore")).status_code == 200
+        assert_missing(await client.post(rows(table), json={"data": {"owner": "x"}}), "data.owner")
         assert (await client.patch(column, json={"references": None})).status_code == 200
         await create(client, table, owner="x")
-        # From the trash it comes back as it was.
         assert (await client.patch(column, json=change)).status_code == 409
 
 

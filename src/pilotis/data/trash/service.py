@@ -53,8 +53,6 @@ class TrashService:
             await store.restore_table(connection, table)
             for column, _ in table.references:
                 await references.link_again(connection, table, column)
-            if column.of_member is not None:
-                await references.link_members(connection, table, column)
 
         await self._tables.change(app.app_id, actor, table_id, edit, "table.restore", trashed=True, locks_app=True)
 
@@ -80,6 +78,8 @@ class TrashService:
             await store.restore_column(connection, table, number)
             if column.references is not None:
                 await references.link_again(connection, table, column)
+            if column.of_member is not None:
+                await references.link_members(connection, table, column)
 
         await self._tables.change(app.app_id, actor, table_id, edit, "column.restore", locks_app=True, number=number)
         return names[-1]
