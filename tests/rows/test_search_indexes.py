@@ -63,7 +63,7 @@ class Places(World):
     async def noted(self):
         await self.services.index_uses.flush()
         rows = await store.uses(self.services.database, self.app.app_id, self.table_id)
-        return {row["use"] for row in rows}
+        return {one.use for one in rows}
 
     async def plans(self):
         """Return the plans of the very statements that were run since the last time."""

@@ -47,8 +47,8 @@ async def prepare(connection: Connection) -> None:
 async def recover(connection: Connection) -> None:
     """Clean up after interrupted builds: mark finished indexes as ready and drop unfinished ones."""
     for row in await store.unfinished(connection):
-        key = row["app_id"], row["table_id"], row["name"]
-        if row["valid"]:
+        key = row.app_id, row.table_id, row.name
+        if row.valid:
             await store.ready(connection, *key)
         else:
             await store.interrupt(connection, *key)
@@ -72,7 +72,7 @@ async def build(connection: Connection, wanted: Wanted, limits: Limits, extensio
     await store.ready(connection, table.app_id, table.table_id, name)
     rows = await store.of_table(connection, table.app_id, table.table_id)
     _, table_bytes = await store.size(connection, table)
-    if sum(row["size_bytes"] for row in rows) > table_bytes * limits.index_percent / 100:
+    if sum(row.size_bytes for row in rows) > table_bytes * limits.index_percent / 100:
         await _record_failure(connection, wanted, OVER_BUDGET, tables)
         return True
     await store.reset_pattern(connection, table, wanted.text)
@@ -85,11 +85,11 @@ async def build(connection: Connection, wanted: Wanted, limits: Limits, extensio
 async def drop_idle(connection: Connection, days: int, tables: Tables) -> None:
     """Drop the indexes that no query has used for `idle_days`, and the words that were stored for them."""
     for row in await store.idle(connection, days):
-        await connection.execute(f"drop index concurrently if exists {row['schema']}.{row['name']}")
+        await connection.execute(f"drop index concurrently if exists {row.schema}.{row.name}")
         reason = f"No query used it for {days} days."
-        await store.dropped(connection, row["app_id"], row["table_id"], row["name"], reason)
-        await _drop_words(tables, row["app_id"], row["table_id"], decode(row["use"]))
-        _log.info("unused index dropped", table_id=str(row["table_id"]), index=row["name"])
+        await store.dropped(connection, row.app_id, row.table_id, row.name, reason)
+        await _drop_words(tables, row.app_id, row.table_id, decode(row.use))
+        _log.info("unused index dropped", table_id=str(row.table_id), index=row.name)
 
 
 async def _store_words(connection: Connection, wanted: Wanted, tables: Tables) -> None:

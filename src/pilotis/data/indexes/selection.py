@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.data.indexes import store
 from pilotis.data.indexes.definitions import Definition, definition
@@ -37,36 +37,36 @@ class Wanted(NamedTuple):
 async def next_wanted(connection: Connection, tables: Tables, limits: Limits) -> Wanted | None:
     """Return the index that would save most time."""
     for row in await store.candidates(connection, LEAST_HITS, LEAST_MILLISECONDS):
-        wanted = await _wanted(tables, row, for_app(limits, json.decode(row["limits"].encode())))
+        wanted = await _wanted(tables, row, for_app(limits, json.decode(row.limits.encode())))
         if wanted is not None and await _may_be_built(connection, wanted):
             return wanted
     return None
 
 
-async def _wanted(tables: Tables, row: Record, limits: Limits) -> Wanted | None:
+async def _wanted(tables: Tables, row: store.Candidate, limits: Limits) -> Wanted | None:
     try:
-        table = await tables.current(row["app_id"], row["table_id"])
+        table = await tables.current(row.app_id, row.table_id)
     except TableNotFoundError:
         return None
-    use = decode(row["use"])
+    use = decode(row.use)
     found = definition(table, use)
-    return found and Wanted(table, use, found, row["use"], row["hits"], row["total_ms"], limits)
+    return found and Wanted(table, use, found, row.use, row.hits, row.total_ms, limits)
 
 
 async def _may_be_built(connection: Connection, wanted: Wanted) -> bool:
     table, limits = wanted.table, wanted.limits
     present = await store.of_table(connection, table.app_id, table.table_id)
-    kept_back = {row["name"] for row in present if row["waits"] or row["state"] in {"ready", "building"}}
+    kept_back = {row.name for row in present if row.waits or row.state in {"ready", "building"}}
     if kept_back & {option.name(table) for option in _serving(wanted)}:
         return False
-    held = [row for row in present if row["state"] == "ready"]
+    held = [row for row in present if row.state == "ready"]
     if len(held) >= limits.table_indexes or await store.count(connection, table.app_id) >= limits.indexes:
         return False
-    of_several = [row for row in held if has_several_sorts(decode(row["use"]))]
+    of_several = [row for row in held if has_several_sorts(decode(row.use))]
     if has_several_sorts(wanted.use) and len(of_several) >= _MAX_OF_SEVERAL_SORTS:
         return False
     rows, table_bytes = await store.size(connection, table)
-    bytes_after = sum(row["size_bytes"] for row in held) + _estimate(wanted.definition, rows)
+    bytes_after = sum(row.size_bytes for row in held) + _estimate(wanted.definition, rows)
     return rows >= limits.index_rows and bytes_after <= table_bytes * limits.index_percent / 100
 
 

@@ -76,7 +76,7 @@ class Indexes:
             if rows < app.limits.index_rows:
                 continue
             present = await store.of_table(database, app.app_id, table_id)
-            columns = {decode(row["use"])[0].column for row in present if row["state"] == "ready"}
+            columns = {decode(row.use)[0].column for row in present if row.state == "ready"}
             columns |= {str(key.columns[0]) for key in table.keys}
             columns |= {str(one.number) for one, _ in table.references}
             if table.access_level is AccessLevel.CREATOR:
@@ -94,34 +94,34 @@ async def report(connection: Connection) -> list[str]:
     rows = await store.all_states(connection)
     if not rows:
         return ["No index has been built automatically so far."]
-    lines = [f"{row['number']} indexes are {row['state']}, {row['bytes'] / 1e6:.1f} MB." for row in rows]
-    reasons = [f"Some are {row['state']}: {error}" for row in rows for error in row["errors"] or ()]
+    lines = [f"{row.number} indexes are {row.state}, {row.bytes / 1e6:.1f} MB." for row in rows]
+    reasons = [f"Some are {row.state}: {error}" for row in rows for error in row.errors or ()]
     return lines + reasons
 
 
-def _index(table: TableSchema, row: asyncpg.Record) -> Index:
-    use = decode(row["use"])
+def _index(table: TableSchema, row: store.StoredIndex) -> Index:
+    use = decode(row.use)
     found = definition(table, use)
     parts = _parts(table, use)
     return Index(
-        name=row["name"],
+        name=row.name,
         columns=list(dict.fromkeys(part.column for part in parts)),
         uses=parts,
         method=found.method if found else "btree",
-        state=row["state"],
-        reason=_reason(parts, row["hits"], row["total_ms"]),
-        size_bytes=row["size_bytes"],
-        created_at=rfc3339(row["created_at"]),
-        last_used_at=optional_rfc3339(row["last_used_at"]),
-        error=row["error"],
+        state=row.state,
+        reason=_reason(parts, row.hits, row.total_ms),
+        size_bytes=row.size_bytes,
+        created_at=rfc3339(row.created_at),
+        last_used_at=optional_rfc3339(row.last_used_at),
+        error=row.error,
     )
 
 
-def _recorded_access(table: TableSchema, row: asyncpg.Record) -> RecordedAccess:
-    parts = _parts(table, decode(row["use"]))
-    first, last = rfc3339(row["first_used_at"]), rfc3339(row["last_used_at"])
+def _recorded_access(table: TableSchema, row: store.RecordedUse) -> RecordedAccess:
+    parts = _parts(table, decode(row.use))
+    first, last = rfc3339(row.first_used_at), rfc3339(row.last_used_at)
     return RecordedAccess(
-        uses=parts, count=row["hits"], total_ms=round(row["total_ms"], 1), first_used_at=first, last_used_at=last
+        uses=parts, count=row.hits, total_ms=round(row.total_ms, 1), first_used_at=first, last_used_at=last
     )
 
 

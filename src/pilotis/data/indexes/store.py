@@ -3,21 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.data.indexes.definitions import PREFIX
+from pilotis.data.indexes.types import IndexState
 from pilotis.data.tables.schema import TableSchema
 from pilotis.data.where.access_patterns import AccessPattern, columns_of, decode, encode
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 from pilotis.db.waiters import BACKGROUND
 
 _SCHEMA = "'app_' || replace(i.app_id::text, '-', '')"
 _USED = "(s.idx_scan > i.scans or s.idx_scan > 0 and s.idx_scan < i.scans)"
 _LAST_SCAN = "coalesce(s.last_idx_scan, now())"
 _MAX_USES = 500
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A recorded pattern of a table, how often and how long statements took for it, and its app's own limits, JSON."""
+
+    app_id: UUID
+    table_id: UUID
+    use: str
+    hits: int
+    total_ms: float
+    limits: str
+
+
+class RecordedUse(msgspec.Struct, frozen=True):
+    """A recorded pattern of a table."""
+
+    use: str
+    hits: int
+    total_ms: float
+    first_used_at: datetime
+    last_used_at: datetime
+
+
+class StoredIndex(msgspec.Struct, frozen=True):
+    """An index of a table. `waits` says that the next try to build it is later; None for one that needs none."""
+
+    name: str
+    use: str
+    state: IndexState
+    hits: int
+    total_ms: float
+    error: str | None
+    created_at: datetime
+    waits: bool | None
+    size_bytes: int
+    last_used_at: datetime | None
+
+
+class StateOfIndexes(msgspec.Struct, frozen=True):
+    """The indexes of a state: their number, their bytes, and the reasons of failed ones."""
+
+    state: str
+    number: int
+    bytes: int
+    errors: list[str] | None
+
+
+class UnfinishedIndex(msgspec.Struct, frozen=True):
+    """An index whose build has begun. `valid` is PostgreSQL's flag, None if the index does not exist."""
+
+    app_id: UUID
+    table_id: UUID
+    name: str
+    schema: str
+    valid: bool | None
+
+
+class IdleIndex(msgspec.Struct, frozen=True):
+    """An index that no query uses."""
+
+    app_id: UUID
+    table_id: UUID
+    name: str
+    use: str
+    schema: str
 
 
 async def add_patterns(database: Database, totals: Sequence[tuple[UUID, UUID, str, float, float]]) -> None:
@@ -36,9 +104,9 @@ async def add_patterns(database: Database, totals: Sequence[tuple[UUID, UUID, st
     )
 
 
-async def candidates(connection: Connection, hits: int, milliseconds: float) -> list[Record]:
+async def candidates(connection: Connection, hits: int, milliseconds: float) -> list[Candidate]:
     """Return the patterns recorded at least that often and that long, costliest first, with their apps' own limits."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         select u.app_id, u.table_id, u.use, u.hits, u.total_ms, a.limits
         from pilotis.index_uses u
@@ -50,16 +118,21 @@ async def candidates(connection: Connection, hits: int, milliseconds: float) -> 
         hits,
         milliseconds,
     )
+    return [Candidate(**row) for row in rows]
 
 
-async def uses(database: Database, app_id: UUID, table_id: UUID) -> list[Record]:
+async def uses(database: Database, app_id: UUID, table_id: UUID) -> list[RecordedUse]:
     """Return the recorded patterns of a table, costliest first."""
-    return await database.fetch(
-        "select * from pilotis.index_uses where app_id = $1 and table_id = $2 and hits > 0 order by total_ms desc",
+    rows = await database.fetch(
+        f"""
+        select {columns(RecordedUse)} from pilotis.index_uses
+        where app_id = $1 and table_id = $2 and hits > 0 order by total_ms desc
+        """,
         app_id,
         table_id,
         tenant=app_id,
     )
+    return [RecordedUse(**row) for row in rows]
 
 
 async def reset_pattern(connection: Connection, table: TableSchema, use: str) -> None:
@@ -89,9 +162,9 @@ async def delete_old_patterns(connection: Connection) -> None:
     )
 
 
-async def of_table(source: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> list[Record]:
+async def of_table(source: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> list[StoredIndex]:
     """Return a table's indexes in the order of creation, with their size and use as PostgreSQL counts them."""
-    return await source.fetch(
+    rows = await source.fetch(
         f"""
         select i.name, i.use, i.state, i.hits, i.total_ms, i.error, i.created_at, i.retry_at > now() as waits,
             coalesce(s.size_bytes, i.size_bytes) as size_bytes,
@@ -105,17 +178,19 @@ async def of_table(source: Connection | TenantDatabase, app_id: UUID, table_id: 
         app_id,
         table_id,
     )
+    return [StoredIndex(**row) for row in rows]
 
 
-async def all_states(connection: Connection) -> list[Record]:
+async def all_states(connection: Connection) -> list[StateOfIndexes]:
     """Return the number and bytes of all indexes by state, and the reasons of failed ones."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         select state, count(*) as number, sum(size_bytes)::bigint as bytes,
             array_agg(distinct error) filter (where error is not null) as errors
         from pilotis.indexes group by state order by state
         """
     )
+    return [StateOfIndexes(**row) for row in rows]
 
 
 async def count(connection: Connection, app_id: UUID) -> int:
@@ -136,7 +211,8 @@ async def size(connection: Connection | TenantDatabase, table: TableSchema) -> t
         table.table_id,
     )
     assert row is not None
-    return row["rows"], row["bytes"]
+    rows, size_bytes = row
+    return rows, size_bytes
 
 
 async def begin(
@@ -189,15 +265,16 @@ async def fail(connection: Connection, table: TableSchema, name: str, reason: st
     )
 
 
-async def unfinished(connection: Connection) -> list[Record]:
-    """Return the indexes whose build has begun, with `valid`: PostgreSQL's flag, None if the index does not exist."""
-    return await connection.fetch(
+async def unfinished(connection: Connection) -> list[UnfinishedIndex]:
+    """Return the indexes whose build has begun."""
+    rows = await connection.fetch(
         f"""
         select i.app_id, i.table_id, i.name, {_SCHEMA} as schema, p.indisvalid as valid
         from pilotis.indexes i left join pg_index p on p.indexrelid = to_regclass({_SCHEMA} || '.' || i.name)
         where i.state = 'building'
         """
     )
+    return [UnfinishedIndex(**row) for row in rows]
 
 
 async def interrupt(connection: Connection, app_id: UUID, table_id: UUID, name: str) -> None:
@@ -224,7 +301,7 @@ async def invalid(connection: Connection) -> list[str]:
         """,
         f"^{PREFIX}[0-9a-f]{{32}}_",
     )
-    return [row["name"] for row in rows]
+    return [name for (name,) in rows]
 
 
 async def of_text(connection: Connection, table: TableSchema, name: str | None) -> list[str]:
@@ -240,7 +317,7 @@ async def of_text(connection: Connection, table: TableSchema, name: str | None) 
         f"^{PREFIX}{table.table_id.hex}_",
         name,
     )
-    return [row["name"] for row in rows]
+    return [name for (name,) in rows]
 
 
 async def observe(connection: Connection, every_seconds: float) -> None:
@@ -269,15 +346,16 @@ async def observe(connection: Connection, every_seconds: float) -> None:
     )
 
 
-async def idle(connection: Connection, days: int) -> list[Record]:
+async def idle(connection: Connection, days: int) -> list[IdleIndex]:
     """Return the indexes that no query has used for `idle_days`."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         f"""
         select i.app_id, i.table_id, i.name, i.use, {_SCHEMA} as schema from pilotis.indexes i
         where i.state = 'ready' and i.idle >= make_interval(days => $1)
         """,
         days,
     )
+    return [IdleIndex(**row) for row in rows]
 
 
 async def dropped(connection: Connection, app_id: UUID, table_id: UUID, name: str, reason: str) -> None:

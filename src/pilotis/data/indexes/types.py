@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+IndexState = Literal["building", "ready", "failed", "dropped"]
+
 
 class UsePart(msgspec.Struct):
     """How a query reads one column: `kind` is equality, in, range, sort, sort_descending, trigram and so on."""
@@ -35,7 +37,7 @@ class Index(msgspec.Struct, kw_only=True):
     columns: list[str]
     uses: list[UsePart]
     method: str
-    state: Literal["building", "ready", "failed", "dropped"]
+    state: IndexState
     reason: str
     size_bytes: int
     created_at: str

@@ -61,7 +61,7 @@ async def fill(
     )
     if rows:
         await (_decrypt if column.encrypted else _encrypt)(connection, table, column, cipher, rows)
-    return [row["id"] for row in rows]
+    return [row_id for (row_id, *_) in rows]
 
 
 async def _encrypt(
@@ -78,7 +78,7 @@ async def _encrypt(
         update {table.physical} t set {encrypted.physical} = v.encrypted, {encrypted.hash} = v.hash
         from unnest($1::uuid[], $2::bytea[], $3::bytea[]) as v(id, encrypted, hash) where t.__id = v.id
         """,
-        [row["id"] for row in rows],
+        [row_id for (row_id, *_) in rows],
         values,
         hashes,
     )

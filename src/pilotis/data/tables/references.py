@@ -115,7 +115,7 @@ async def looked_up(connection: Connection, table: TableSchema, column: Column, 
         )
         if row is None:
             raise invalid(f"{field}.table", f"The app has no table {asked.table[:100]}.", "TABLE_NOT_FOUND")
-        found = (row["table_id"], row["title"])
+        found = tuple(row)
     reference = Reference(found[1], asked.on_delete, found[0])
     if asked.key is None:
         return _with(column, reference)
@@ -296,8 +296,8 @@ async def _require_no_circle(connection: Connection, table: TableSchema) -> None
         table.app_id,
     )
     children: dict[UUID, list[UUID]] = {}
-    for row in rows:
-        children.setdefault(row["references_table"], []).append(row["table_id"])
+    for child, parent in rows:
+        children.setdefault(parent, []).append(child)
     reached, waiting = set[UUID](), [*children.get(table.table_id, ())]
     while waiting:
         one = waiting.pop()

@@ -223,7 +223,7 @@ async def trashed_columns_beyond(connection: Connection, table: TableSchema, lim
         table.table_id,
         limit,
     )
-    return [row["number"] for row in rows]
+    return [number for (number,) in rows]
 
 
 async def trashed_tables_beyond(database: Database, app_id: UUID, limit: int) -> list[UUID]:
@@ -237,7 +237,7 @@ async def trashed_tables_beyond(database: Database, app_id: UUID, limit: int) ->
         limit,
         tenant=app_id,
     )
-    return [row["table_id"] for row in rows]
+    return [table_id for (table_id,) in rows]
 
 
 async def migrating_columns(connection: Connection) -> list[tuple[UUID, UUID, int]]:
@@ -248,7 +248,7 @@ async def migrating_columns(connection: Connection) -> list[tuple[UUID, UUID, in
         where rewriting and dropped_at is null order by table_id, number
         """
     )
-    return [(row["app_id"], row["table_id"], row["number"]) for row in rows]
+    return [(app_id, table_id, number) for app_id, table_id, number in rows]
 
 
 async def mark_words_stored(connection: Connection, app_id: UUID, table_id: UUID, number: int) -> bool:
@@ -276,7 +276,7 @@ async def neighbours(connection: Connection, app_id: UUID, table_id: UUID) -> se
         app_id,
         table_id,
     )
-    return {row["id"] for row in rows} - {table_id}
+    return {other for (other,) in rows} - {table_id}
 
 
 async def row_count(connection: Connection, table: TableSchema) -> int:
@@ -368,7 +368,7 @@ async def table_ids(database: Database, app_id: UUID) -> list[UUID]:
     rows = await database.fetch(
         "select table_id from pilotis.tables where app_id = $1 and dropped_at is null", app_id, tenant=app_id
     )
-    return [row["table_id"] for row in rows]
+    return [table_id for (table_id,) in rows]
 
 
 async def is_ruled(connection: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> bool:
@@ -414,7 +414,7 @@ async def building_keys(connection: Connection) -> list[tuple[UUID, UUID, int]]:
         order by table_id, number
         """
     )
-    return [(row["app_id"], row["table_id"], row["number"]) for row in rows]
+    return [(app_id, table_id, number) for app_id, table_id, number in rows]
 
 
 async def next_key(connection: Connection, app_id: UUID, table_id: UUID) -> int:

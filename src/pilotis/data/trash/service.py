@@ -11,7 +11,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import asyncpg
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.data.tables import ddl, references
 from pilotis.data.tables.columns import ColumnExistsError, ColumnNotFoundError
@@ -120,13 +120,13 @@ class TrashService:
     ) -> tuple[int, int]:
         # Not found: another request has just restored or deleted it.
         tables = columns = 0
-        for row in await store.columns(self._database, app_id, older_than):
+        for column in await store.columns(self._database, app_id, older_than):
             with suppress(*passed_over):
-                await self.purge_column(app_id, actor, row["table_id"], row["number"])
+                await self.purge_column(app_id, actor, column.table_id, column.number)
                 columns += 1
-        for row in await store.tables(self._database, app_id, older_than):
+        for table in await store.tables(self._database, app_id, older_than):
             with suppress(*passed_over):
-                await self.purge_table(app_id, actor, row["table_id"])
+                await self.purge_table(app_id, actor, table.table_id)
                 tables += 1
         return tables, columns
 
@@ -138,23 +138,23 @@ async def _trashed_column(connection: Connection, table: TableSchema, number: in
     return column
 
 
-def _table(row: Record, kept: timedelta) -> TrashedTable:
+def _table(row: store.DroppedTable, kept: timedelta) -> TrashedTable:
     return TrashedTable(
-        table_id=row["table_id"],
-        title=row["title"],
-        rows=row["rows"],
-        dropped_at=rfc3339(row["dropped_at"]),
-        restorable_until=rfc3339(row["dropped_at"] + kept),
+        table_id=row.table_id,
+        title=row.title,
+        rows=row.rows,
+        dropped_at=rfc3339(row.dropped_at),
+        restorable_until=rfc3339(row.dropped_at + kept),
     )
 
 
-def _column(row: Record, kept: timedelta) -> TrashedColumn:
+def _column(row: store.DroppedColumn, kept: timedelta) -> TrashedColumn:
     return TrashedColumn(
-        table_id=row["table_id"],
-        table_title=row["title"],
-        number=row["number"],
-        name=row["name"],
-        data_type=ColumnType(row["type"]).data_type,
-        dropped_at=rfc3339(row["dropped_at"]),
-        restorable_until=rfc3339(row["dropped_at"] + kept),
+        table_id=row.table_id,
+        table_title=row.title,
+        number=row.number,
+        name=row.name,
+        data_type=ColumnType(row.type).data_type,
+        dropped_at=rfc3339(row.dropped_at),
+        restorable_until=rfc3339(row.dropped_at + kept),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import asyncpg
-from asyncpg import Connection, Record
+import msgspec
+from asyncpg import Connection
 
 from pilotis.data.tables.schema import Column, TableSchema
 from pilotis.db.pool import Database
@@ -16,7 +17,27 @@ from pilotis.kit import json
 _column = json.decoder(Column)
 
 
-async def tables(database: Database, app_id: UUID, older_than: timedelta = timedelta(0)) -> list[Record]:
+class DroppedTable(msgspec.Struct, frozen=True):
+    """A dropped table, and its number of rows."""
+
+    table_id: UUID
+    title: str
+    dropped_at: datetime
+    rows: int
+
+
+class DroppedColumn(msgspec.Struct, frozen=True):
+    """A dropped column, and the title of its table."""
+
+    table_id: UUID
+    title: str
+    number: int
+    name: str
+    type: str
+    dropped_at: datetime
+
+
+async def tables(database: Database, app_id: UUID, older_than: timedelta = timedelta(0)) -> list[DroppedTable]:
     """Return the app's dropped tables with their `rows`, latest first; none if the app no longer exists."""
     query = f"""
         select t.table_id, t.title, t.dropped_at, coalesce(sum(c.rows), 0)::bigint as rows
@@ -25,14 +46,15 @@ async def tables(database: Database, app_id: UUID, older_than: timedelta = timed
         group by t.table_id, t.title, t.dropped_at order by t.dropped_at desc, t.table_id desc
     """
     try:
-        return await database.fetch(query, app_id, older_than, tenant=app_id)
+        rows = await database.fetch(query, app_id, older_than, tenant=app_id)
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         return []
+    return [DroppedTable(**row) for row in rows]
 
 
-async def columns(database: Database, app_id: UUID, older_than: timedelta = timedelta(0)) -> list[Record]:
+async def columns(database: Database, app_id: UUID, older_than: timedelta = timedelta(0)) -> list[DroppedColumn]:
     """Return the dropped columns of the app's live tables, latest first."""
-    return await database.fetch(
+    rows = await database.fetch(
         """
         select c.table_id, t.title, c.number, c.name, c.type, c.dropped_at
         from pilotis.columns c join pilotis.tables t using (app_id, table_id)
@@ -43,6 +65,7 @@ async def columns(database: Database, app_id: UUID, older_than: timedelta = time
         older_than,
         tenant=app_id,
     )
+    return [DroppedColumn(**row) for row in rows]
 
 
 async def apps(database: Database, days: int) -> list[tuple[UUID, int]]:
@@ -67,7 +90,7 @@ async def apps(database: Database, days: int) -> list[tuple[UUID, int]]:
         days,
         tenant=BACKGROUND,
     )
-    return [(row["app_id"], row["days"]) for row in rows]
+    return [(app_id, kept) for app_id, kept in rows]
 
 
 async def column(connection: Connection, table: TableSchema, number: int) -> Column | None:

@@ -8,28 +8,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.data.rules.types import Rule
 from pilotis.data.views.types import Parameters, RunAs
 from pilotis.db.pool import TenantDatabase
+from pilotis.db.records import columns
 from pilotis.kit import json
 
-_SHOWN = """
-    select v.*, t.title from pilotis.views v
-    join pilotis.tables t on t.app_id = v.app_id and t.table_id = v.table_id and t.dropped_at is null
-    where v.app_id = $1
-"""
-# With the versions of the tables, by which a node sees whether its own schemas are those of the moment.
-_CALLED = """
-    select v.*, t.title, (
-        select json_object_agg(o.table_id, o.version) from pilotis.tables o
-        where o.app_id = v.app_id and o.table_id = any(v.table_ids)
-    ) as versions
-    from pilotis.views v
-    join pilotis.tables t on t.app_id = v.app_id and t.table_id = v.table_id and t.dropped_at is null
-    where v.app_id = $1 and v.name = $2
-"""
 _params = json.decoder(Parameters)
 _versions = msgspec.json.Decoder(dict[UUID, int])
 
@@ -72,34 +58,64 @@ class Definition(NamedTuple):
         return [self.name, self.table_id, sorted(self.table_ids), *texts, *self[6:]]
 
 
-def _saved(row: Record) -> Saved:
-    return Saved(
-        row["view_id"],
-        row["name"],
-        row["table_id"],
-        tuple(row["table_ids"]),
-        row["title"],
-        json.decode(row["pipeline"].encode()),
-        json.decode(row["params"].encode(), _params),
-        json.decode(row["read_rule"].encode()),
-        row["run_as"],
-        row["cache_seconds"],
-        row["description"],
-        row["version"],
-        row["created_at"],
-        row["updated_at"],
-    )
+class _Row(msgspec.Struct, frozen=True):
+    """A view as its statement returns it: what is JSON is its text."""
+
+    view_id: UUID
+    name: str
+    table_id: UUID
+    table_ids: list[UUID]
+    title: str
+    pipeline: str
+    params: str
+    read_rule: str
+    run_as: RunAs
+    cache_seconds: int
+    description: str | None
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    versions: str = "{}"
+
+
+_COLUMNS = columns(_Row, "v", without=("title", "versions"))
+
+
+_SHOWN = f"""
+    select {_COLUMNS}, t.title from pilotis.views v
+    join pilotis.tables t on t.app_id = v.app_id and t.table_id = v.table_id and t.dropped_at is null
+    where v.app_id = $1
+"""
+# With the versions of the tables, by which a node sees whether its own schemas are those of the moment.
+_CALLED = f"""
+    select {_COLUMNS}, t.title, (
+        select json_object_agg(o.table_id, o.version) from pilotis.tables o
+        where o.app_id = v.app_id and o.table_id = any(v.table_ids)
+    ) as versions
+    from pilotis.views v
+    join pilotis.tables t on t.app_id = v.app_id and t.table_id = v.table_id and t.dropped_at is null
+    where v.app_id = $1 and v.name = $2
+"""
+
+
+def _saved(row: _Row) -> Saved:
+    fields = msgspec.structs.asdict(row)
+    del fields["versions"], fields["read_rule"]
+    fields["table_ids"] = tuple(row.table_ids)
+    fields["pipeline"] = json.decode(row.pipeline.encode())
+    fields["params"] = json.decode(row.params.encode(), _params)
+    return Saved(**fields, read=json.decode(row.read_rule.encode()))
 
 
 async def all_of(connection: TenantDatabase | Connection, app_id: UUID) -> list[Saved]:
     """Return the views of an app, by name."""
-    return [_saved(row) for row in await connection.fetch(f"{_SHOWN} order by v.name", app_id)]
+    return [_saved(_Row(**row)) for row in await connection.fetch(f"{_SHOWN} order by v.name", app_id)]
 
 
 async def by_id(connection: TenantDatabase | Connection, app_id: UUID, view_id: UUID) -> Saved | None:
     """Return a view."""
     row = await connection.fetchrow(f"{_SHOWN} and v.view_id = $2", app_id, view_id)
-    return None if row is None else _saved(row)
+    return None if row is None else _saved(_Row(**row))
 
 
 async def called(
@@ -107,14 +123,17 @@ async def called(
 ) -> tuple[Saved, Mapping[UUID, int]] | None:
     """Return the view with a name, and the versions of the tables that it reads."""
     row = await connection.fetchrow(_CALLED, app_id, name)
-    return None if row is None else (_saved(row), _versions.decode(row["versions"]))
+    if row is None:
+        return None
+    found = _Row(**row)
+    return _saved(found), _versions.decode(found.versions)
 
 
 async def naming(connection: Connection, app_id: UUID, table_id: UUID) -> list[Saved]:
     """Return the views of an app that read a table, also where it has just been dropped."""
     query = _SHOWN.replace(" and t.dropped_at is null", "")
     rows = await connection.fetch(f"{query} and $2 = any(v.table_ids) order by v.name", app_id, table_id)
-    return [_saved(row) for row in rows]
+    return [_saved(_Row(**row)) for row in rows]
 
 
 async def count(connection: Connection, app_id: UUID) -> int:
