@@ -789,6 +789,8 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "WebhookEndpoints.change": {"url": "http://localhost:9/hooks"},
         "RuleEndpoints.save": {"rules": {"read": True}},
         "StorageRuleEndpoints.save_rules": {"rules": {"read": True}},
+        "StorageRuleTestEndpoints.test": {"action": "list", "as": "public"},
+        "SchemaEndpoints.set_profile_table": {"table": None},
         "RowEndpoints.upsert": {"key": "id", "data": {"id": str(uuid7()), "name": "new"}},
         "UniqueKeyEndpoints.create": {"columns": ["name"]},
         "ViewEndpoints.create": {"name": f"new-{uuid7()}", "pipeline": [{"$count": "n"}]},
