@@ -409,6 +409,10 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "auth_settings.update",
         lambda app, console: console.put(f"/apps/{app.app_id}/auth-settings", json=AUTH),
     ),
+    "PATCH /v1/apps/:app_id/account-settings": (
+        "account_settings.update",
+        lambda app, console: console.patch(f"/apps/{app.app_id}/account-settings", json={"sign_up": "closed"}),
+    ),
     "PATCH /v1/apps/:app_id/limits": (
         "limits.update",
         lambda app, console: console.patch(f"/apps/{app.app_id}/limits", json={"tables": 7}),

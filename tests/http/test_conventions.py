@@ -149,7 +149,7 @@ async def test_every_list_is_paged_alike(app: App, endpoint: Endpoint):
     token = app.console["access_token"] if endpoint.access.is_console else None
     if endpoint.access is Access.SECRET_KEY:
         token = app.secret_key
-    if endpoint.access is Access.MEMBER:
+    if endpoint.access in {Access.MEMBER, Access.ACCOUNT}:
         token = (await app.member())["access_token"]
     async with app.client(token) as client:
         for name in ("limit", "offset"):

@@ -140,7 +140,7 @@ def expected(endpoint: Endpoint, bearer: str) -> int | None:
         return None if bearer in {*CONSOLE_ROLES, "member access", "secret key"} else 401
     if access == Access.PUBLIC_KEY_AND_MEMBER:
         return None if bearer == "member access" else 401
-    if access == Access.MEMBER:
+    if access in {Access.MEMBER, Access.ACCOUNT}:
         return None if bearer in {"member access", "member access of another app"} else 401
     if access == Access.SECRET_KEY:
         return None if bearer == "secret key" else 401
@@ -195,7 +195,7 @@ async def test_wrong_credentials(endpoint: Endpoint, w: World):
     await malformed_authorization(endpoint, w, given)
     if _needs_key(endpoint):
         await wrong_public_keys(endpoint, w, given)
-    if endpoint.access in {Access.MEMBER, Access.PUBLIC_KEY_AND_MEMBER}:
+    if endpoint.access in {Access.MEMBER, Access.ACCOUNT, Access.PUBLIC_KEY_AND_MEMBER}:
         await public_key_and_member_of_different_apps(endpoint, w, given)
 
 
@@ -229,7 +229,7 @@ def _needs_key(endpoint: Endpoint) -> bool:
 
 def _good_bearer(w: World, endpoint: Endpoint, tenant: Tenant) -> str | None:
     access = endpoint.access
-    if access in {Access.PUBLIC_KEY_AND_MEMBER, Access.MEMBER}:
+    if access in {Access.PUBLIC_KEY_AND_MEMBER, Access.MEMBER, Access.ACCOUNT}:
         return tenant.member["access_token"]
     if access == Access.SECRET_KEY:
         return tenant.app.secret_key

@@ -26,6 +26,13 @@ declare namespace Api {
     pending_email: string | null;
     language: string | null;
   }
+  interface AccountSettings {
+    sign_up: "closed" | "open";
+    login_id_form: "any" | "email";
+    email_verification: "off" | "optional" | "required";
+    second_factor: "off" | "optional" | "required";
+    methods: SignInMethods;
+  }
   interface Accumulator {
     "$sum"?: Expression;
     "$avg"?: Expression;
@@ -1487,6 +1494,17 @@ declare namespace Api {
     version?: string | null;
     endpoints?: Endpoints | null;
   }
+  interface PublicAccountSettings {
+    sign_up: "closed" | "open";
+    login_id_form: "any" | "email";
+    email_verification: "off" | "optional" | "required";
+    second_factor: "off" | "optional" | "required";
+    methods: SignInMethods;
+    guests: boolean;
+    providers: Array<string>;
+    password_min_length: number;
+    password_max_length: number;
+  }
   interface PublicKey {
     key_id: string;
     key: string;
@@ -1844,6 +1862,12 @@ declare namespace Api {
     state?: "building" | "failed";
     rows?: number;
     pairs?: Array<Array<string>>;
+  }
+  interface SignInMethods {
+    password: boolean;
+    email_code: boolean;
+    email_link: boolean;
+    passkey: boolean;
   }
   interface SignedIn {
     member_id: string;
@@ -2539,6 +2563,7 @@ declare namespace Api {
     "GET /v1/account/oauth/connections": ConnectionPage;
     "GET /v1/apps": AppPage;
     "GET /v1/apps/{}": App;
+    "GET /v1/apps/{}/account-settings": AccountSettings;
     "GET /v1/apps/{}/ai-provider": AiProvider;
     "GET /v1/apps/{}/attention": Attention;
     "GET /v1/apps/{}/audit-log": AuditEntryPage;
@@ -2633,6 +2658,7 @@ declare namespace Api {
     "GET /v1/exports/{}": undefined;
     "GET /v1/integrations/providers/{}/event-catalog": EventCatalog;
     "GET /v1/oauth/consent/info": ConsentInfo;
+    "GET /v1/public/account-settings": PublicAccountSettings;
     "GET /v1/public/app-members/me": CurrentMember;
     "GET /v1/public/app-members/me/account": Account;
     "GET /v1/public/auth-settings": AuthSettings;
@@ -2659,6 +2685,7 @@ declare namespace Api {
     "GET /v1/triggers/{}": Triggered;
     "GET /v1/uploads/tus/{}": UploadProgress;
     "PATCH /v1/apps/{}": App;
+    "PATCH /v1/apps/{}/account-settings": AccountSettings;
     "PATCH /v1/apps/{}/functions/{}": Function;
     "PATCH /v1/apps/{}/functions/{}/env": VariableList;
     "PATCH /v1/apps/{}/functions/{}/triggers/{}": Trigger;

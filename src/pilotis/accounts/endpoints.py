@@ -34,7 +34,8 @@ from pilotis.http.reference.page import page
 from pilotis.http.replies.reply import Reply
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
-from pilotis.members.service import MemberInactiveError, NoPasswordError, WrongPasswordError
+from pilotis.members.gate.service import MemberInactiveError
+from pilotis.members.service import NoPasswordError, WrongPasswordError
 from pilotis.members.types import Account, Confirmation
 
 _MEMBERS = "/v1/public/app-members"
@@ -50,7 +51,7 @@ class ProofEndpoints(Endpoints, tag="App member authentication", examples=EXAMPL
 
     @post(
         f"{_MEMBERS}/me/email",
-        access=Access.MEMBER,
+        access=Access.ACCOUNT,
         status=202,
         rate="mail_requests",
         errors=[MemberInactiveError, ReauthenticationRequiredError, EmailVerifiedError],
@@ -65,7 +66,7 @@ class ProofEndpoints(Endpoints, tag="App member authentication", examples=EXAMPL
 
     @post(
         f"{_MEMBERS}/me/email/confirm",
-        access=Access.MEMBER,
+        access=Access.ACCOUNT,
         errors=[MemberInactiveError, InvalidMailCodeError, TokenExpiredError],
     )
     async def confirm_email(self, call: Call, body: EmailConfirmation) -> Account:

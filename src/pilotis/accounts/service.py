@@ -32,7 +32,7 @@ from pilotis.kit import clock
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import MasterKeyring, derive_key, random_token, secret_hash
-from pilotis.kit.errors import NotFoundError
+from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
@@ -111,6 +111,7 @@ class Proofs:
         Raises `ReauthenticationRequiredError` and `EmailVerifiedError`.
         """
         require_address("email", email)
+        require_verification(app)
         ticket = random_token()
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member.member_id)
@@ -332,6 +333,12 @@ class Proofs:
             and await self._rate_limits.permits(connection, key, _PER_ADDRESS, HOUR_SECONDS)
             and await self._rate_limits.permits(connection, f"proof:{hashed}", _PER_DAY, _DAY_SECONDS)
         )
+
+
+def require_verification(app: AppInfo) -> None:
+    """Raise a validation error if the app verifies no addresses."""
+    if app.accounts.email_verification == "off":
+        raise invalid("email", "email: this app does not verify addresses.", "NOT_ACCEPTED")
 
 
 def _prefix(purpose: store.ProofPurpose) -> str:

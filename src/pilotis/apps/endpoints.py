@@ -9,6 +9,8 @@ from pilotis.apps.keyring import KeyNotFoundError, Keyring
 from pilotis.apps.service import AppNotDeletedError, AppNotFoundError, Apps
 from pilotis.apps.settings import AppSettings
 from pilotis.apps.types import (
+    AccountSettings,
+    AccountSettingsChange,
     App,
     AppChange,
     AppLimits,
@@ -18,6 +20,7 @@ from pilotis.apps.types import (
     NewAppName,
     NewPublicKey,
     NewSecretKey,
+    PublicAccountSettings,
     PublicKey,
     PublicKeyChange,
     SecretKey,
@@ -106,6 +109,24 @@ class AppSettingsEndpoints(Endpoints, tag="App settings", examples=EXAMPLES):
     async def change_auth(self, call: Call, app_id: UUID, body: AuthSettings) -> AuthSettings:
         """Set how members of the app may sign in."""
         return await self._settings.change_auth(app_id, call.actor, body)
+
+    @get("/v1/public/account-settings", access=Access.PUBLIC_KEY)
+    async def public_accounts(self, call: Call) -> PublicAccountSettings:
+        """Read what a page must know that signs members in or up."""
+        return self._settings.public_accounts(call.app)
+
+    @get("/v1/apps/:app_id/account-settings", access=Access.APP_VIEWER)
+    async def accounts(self, call: Call, app_id: UUID) -> AccountSettings:
+        """Read how members make accounts and prove who they are."""
+        return self._settings.accounts(call.app)
+
+    @patch("/v1/apps/:app_id/account-settings", access=Access.APP_OWNER)
+    async def change_accounts(self, call: Call, app_id: UUID, body: AccountSettingsChange) -> AccountSettings:
+        """Change how members make accounts and prove who they are; absent settings stay as they are.
+
+        Sessions that have begun go on as they are; a setting that requires a proof applies to the next sign-in.
+        """
+        return await self._settings.change_accounts(app_id, call.actor, body)
 
     @get("/v1/apps/:app_id/limits", access=Access.APP_VIEWER)
     async def limits(self, call: Call, app_id: UUID) -> AppLimits:

@@ -97,6 +97,44 @@ EXAMPLES = [
         answer={"allow_id_password_login": True, "allow_guest_login": False, "enabled_oauth_providers": []},
     ),
     Example(
+        route="GET /v1/public/account-settings",
+        operation="getPublicAccountSettings",
+        answer={
+            "sign_up": "open",
+            "login_id_form": "any",
+            "email_verification": "optional",
+            "second_factor": "off",
+            "methods": {"password": True, "email_code": False, "email_link": False, "passkey": False},
+            "guests": True,
+            "providers": [],
+            "password_min_length": 8,
+            "password_max_length": 256,
+        },
+    ),
+    Example(
+        route="GET /v1/apps/:app_id/account-settings",
+        operation="getAccountSettings",
+        answer={
+            "sign_up": "open",
+            "login_id_form": "any",
+            "email_verification": "optional",
+            "second_factor": "off",
+            "methods": {"password": True, "email_code": False, "email_link": False, "passkey": False},
+        },
+    ),
+    Example(
+        route="PATCH /v1/apps/:app_id/account-settings",
+        operation="updateAccountSettings",
+        body={"email_verification": "required", "methods": {"email_code": True}},
+        answer={
+            "sign_up": "open",
+            "login_id_form": "any",
+            "email_verification": "required",
+            "second_factor": "off",
+            "methods": {"password": True, "email_code": True, "email_link": False, "passkey": False},
+        },
+    ),
+    Example(
         route="GET /v1/apps/:app_id/limits",
         operation="getLimits",
         answer={

@@ -36,6 +36,7 @@ from pilotis.http.api.principals import (
 )
 from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.kit import json
+from pilotis.kit.account_settings import AccountSettings
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.crypto import secret_hash
 from pilotis.kit.errors import ConflictError, NotFoundError
@@ -201,7 +202,7 @@ class Apps:
     async def read(self, principal: Principal) -> App:
         """Return the principal's app."""
         assert principal.app is not None
-        row = await store.read_app(self._database, principal.app.app_id)
+        row = await store.read_app(self._database.of(principal.app.app_id), principal.app.app_id)
         if row is None:
             raise AppNotFoundError
         return _app(row, role_name(principal))
@@ -329,6 +330,7 @@ def app_info(row: LiveApp, server_limits: Limits) -> AppInfo:
         row.allow_guest_login,
         list(row.enabled_oauth_providers),
         for_app(server_limits, json.decode(row.limits.encode())),
+        msgspec.json.decode(row.account_settings, type=AccountSettings),
     )
 
 

@@ -10,10 +10,18 @@ import msgspec
 from pilotis.apps import store
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.apps.store import LiveApp
-from pilotis.apps.types import AppLimits, AuthSettings, Limit
+from pilotis.apps.types import (
+    AccountSettings,
+    AccountSettingsChange,
+    AppLimits,
+    AuthSettings,
+    Limit,
+    PublicAccountSettings,
+    SignInMethods,
+)
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
-from pilotis.kit import json
+from pilotis.kit import account_settings, json
 from pilotis.kit.errors import Detail, ValidationError, invalid
 from pilotis.limits import PER_APP, Limits, contradiction, for_app, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
@@ -50,18 +58,47 @@ class AppSettings:
             await record(connection, app_id, actor, "auth_settings.update", app_id, **msgspec.structs.asdict(settings))
         return settings
 
+    def accounts(self, app: AppInfo) -> AccountSettings:
+        """Return how an app's members make accounts and prove who they are."""
+        return AccountSettings(**_account_fields(app.accounts, has_passwords=app.allow_id_password_login))
+
+    def public_accounts(self, app: AppInfo) -> PublicAccountSettings:
+        """Return what a page that signs members in must know."""
+        return PublicAccountSettings(
+            **_account_fields(app.accounts, has_passwords=app.allow_id_password_login),
+            guests=app.allow_guest_login,
+            providers=app.enabled_oauth_providers,
+            password_min_length=app.limits.password_min_length,
+            password_max_length=app.limits.password_max_length,
+        )
+
+    async def change_accounts(self, app_id: UUID, actor: Actor, change: AccountSettingsChange) -> AccountSettings:
+        """Change the given account settings of an app, and return all."""
+        methods = _given(change.methods)
+        given = {name: value for name, value in _given(change).items() if name != "methods"}
+        password: bool | None = methods.pop("password", None)
+        async with self._apps.change(app_id) as connection:
+            row = await store.read_app(connection, app_id)
+            if row is None:
+                raise AppNotFoundError
+            stored = msgspec.json.decode(row.account_settings, type=account_settings.AccountSettings)
+            stored = msgspec.structs.replace(stored, **given, **methods)
+            row = await store.update_account_settings(connection, app_id, json.encode(stored).decode(), password)
+            settings = AccountSettings(**_account_fields(stored, has_passwords=row.allow_id_password_login))
+            changes = msgspec.to_builtins(change)
+            await record(connection, app_id, actor, "account_settings.update", app_id, **changes)
+        return settings
+
     async def limits(self, app_id: UUID) -> AppLimits:
         """Return the limits that apply to an app."""
-        row = await store.read_app(self._database, app_id)
+        row = await store.read_app(self._database.of(app_id), app_id)
         if row is None:
             raise AppNotFoundError
         return self._app_limits(row)
 
     async def change_limits(self, app_id: UUID, actor: Actor, change: msgspec.Struct) -> AppLimits:
         """Set or remove an app's own limits, and return those that apply. `change` is a `LimitChange`."""
-        given: dict[str, Any] = {
-            name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET
-        }
+        given = _given(change)
         own = {name: value for name, value in given.items() if value is not None}
         self._require_stricter(own)
         async with self._apps.change(app_id) as connection:
@@ -101,6 +138,25 @@ class AppSettings:
                 for name, value in in_force.items()
             }
         )
+
+
+def _given(change: msgspec.Struct) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
+
+
+def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: bool) -> dict[str, Any]:
+    return {
+        "sign_up": stored.sign_up,
+        "login_id_form": stored.login_id_form,
+        "email_verification": stored.email_verification,
+        "second_factor": stored.second_factor,
+        "methods": SignInMethods(
+            password=has_passwords,
+            email_code=stored.email_code,
+            email_link=stored.email_link,
+            passkey=stored.passkey,
+        ),
+    }
 
 
 def _own(row: LiveApp) -> dict[str, int]:

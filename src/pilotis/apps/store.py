@@ -10,13 +10,13 @@ from asyncpg import Connection
 
 from pilotis.db import sharding
 from pilotis.db.paging import fetch_page
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 from pilotis.db.waiters import CONSOLE, UNAUTHENTICATED
 
 
 class LiveApp(msgspec.Struct, frozen=True):
-    """An app that is not deleted; `limits` are its own, a JSON object."""
+    """An app that is not deleted; `limits` and `account_settings` are its own, JSON objects."""
 
     app_id: UUID
     name: str
@@ -26,6 +26,7 @@ class LiveApp(msgspec.Struct, frozen=True):
     allow_guest_login: bool
     enabled_oauth_providers: list[str]
     limits: str
+    account_settings: str
 
 
 class AppOfKey(LiveApp, frozen=True):
@@ -138,10 +139,10 @@ async def all_apps(database: Database) -> list[AppWithKeys]:
     return [AppWithKeys(**row) for row in rows]
 
 
-async def read_app(database: Database, app_id: UUID) -> StoredApp | None:
+async def read_app(connection: Connection | TenantDatabase, app_id: UUID) -> StoredApp | None:
     """Return an app that is not deleted, with its times."""
-    row = await database.fetchrow(
-        f"select {_STORED} from pilotis.apps where app_id = $1 and deleted_at is null", app_id, tenant=app_id
+    row = await connection.fetchrow(
+        f"select {_STORED} from pilotis.apps where app_id = $1 and deleted_at is null", app_id
     )
     return None if row is None else StoredApp(**row)
 
@@ -166,6 +167,19 @@ async def update_auth_settings(connection: Connection, app_id: UUID, id_password
     """Replace an app's auth settings and return the app."""
     return await _updated(
         connection, "allow_id_password_login = $2, allow_guest_login = $3", app_id, id_password, guest
+    )
+
+
+async def update_account_settings(
+    connection: Connection, app_id: UUID, settings: str, id_password: bool | None
+) -> StoredApp:
+    """Replace an app's account settings, a JSON object, and perhaps whether passwords are accepted; return the app."""
+    return await _updated(
+        connection,
+        "account_settings = $2::jsonb, allow_id_password_login = coalesce($3, allow_id_password_login)",
+        app_id,
+        settings,
+        id_password,
     )
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.kit.account_settings import LoginIdForm, Requirement, SignUpPolicy
 from pilotis.limits import PER_APP, Limits
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
@@ -57,6 +58,61 @@ class AuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_id_password_login: bool
     allow_guest_login: bool
     enabled_oauth_providers: Annotated[list[Provider], msgspec.Meta(max_length=50)]
+
+
+class SignInMethods(msgspec.Struct, frozen=True, kw_only=True):
+    """The ways in which members may sign in besides social login.
+
+    `password` is the `allow_id_password_login` of `auth-settings`.
+    """
+
+    password: bool
+    email_code: bool
+    email_link: bool
+    passkey: bool
+
+
+class SignInMethodsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The methods to switch on or off; absent ones stay as they are."""
+
+    password: bool | msgspec.UnsetType = msgspec.UNSET
+    email_code: bool | msgspec.UnsetType = msgspec.UNSET
+    email_link: bool | msgspec.UnsetType = msgspec.UNSET
+    passkey: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How members make accounts and prove who they are.
+
+    `sign_up: closed` stops every way by which a member makes itself. With `login_id_form: email` a login_id is an
+    e-mail address. With `email_verification: required` a session is provisional until an address is verified, and with
+    `second_factor: required` until a second factor is set up.
+    """
+
+    sign_up: SignUpPolicy
+    login_id_form: LoginIdForm
+    email_verification: Requirement
+    second_factor: Requirement
+    methods: SignInMethods
+
+
+class PublicAccountSettings(AccountSettings, frozen=True, kw_only=True):
+    """What a page that signs members in must know: also whether there are guests, and the vendors of social login."""
+
+    guests: bool
+    providers: list[str]
+    password_min_length: int
+    password_max_length: int
+
+
+class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The account settings to change; absent ones stay as they are."""
+
+    sign_up: SignUpPolicy | msgspec.UnsetType = msgspec.UNSET
+    login_id_form: LoginIdForm | msgspec.UnsetType = msgspec.UNSET
+    email_verification: Requirement | msgspec.UnsetType = msgspec.UNSET
+    second_factor: Requirement | msgspec.UnsetType = msgspec.UNSET
+    methods: SignInMethodsChange = SignInMethodsChange()
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,14 +9,15 @@ from pilotis.kit.addresses import one_client
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
 from pilotis.members.examples import EXAMPLES
+from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
 from pilotis.members.service import (
     InvalidCredentialsError,
     LoginDisabledError,
     LoginIdTakenError,
-    MemberInactiveError,
     Members,
     NoPasswordError,
     NotAGuestError,
+    SignUpClosedError,
     WrongPasswordError,
 )
 from pilotis.members.types import (
@@ -48,7 +49,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         status=201,
         creates="member_id",
         rate="signup",
-        errors=[LoginIdTakenError, LoginDisabledError, NotAGuestError],
+        errors=[LoginIdTakenError, LoginDisabledError, NotAGuestError, SignUpClosedError],
     )
     async def sign_up(self, call: Call, body: SignUp) -> SignedIn:
         """Sign up a member with login_id and password.
@@ -71,10 +72,19 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         "/v1/public/app-members/signin",
         access=Access.PUBLIC_KEY,
         needs_room=False,
-        errors=[InvalidCredentialsError, LoginDisabledError, MemberInactiveError],
+        errors=[
+            InvalidCredentialsError,
+            LoginDisabledError,
+            MemberInactiveError,
+            MemberBannedError,
+            SecondFactorRequiredError,
+        ],
     )
     async def sign_in(self, call: Call, body: SignIn) -> SignedIn:
-        """Sign a member in with login_id and password."""
+        """Sign a member in with login_id and password.
+
+        A member that has set up a second factor gets 401 `SECOND_FACTOR_REQUIRED` with a ticket instead of tokens.
+        """
         return await self._members.sign_in(call.client, call.app, body, call.user_agent)
 
     @post(
@@ -83,30 +93,30 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         status=201,
         creates="member_id",
         rate="guest",
-        errors=[LoginDisabledError],
+        errors=[LoginDisabledError, SignUpClosedError],
     )
     async def create_guest(self, call: Call) -> SignedInGuest:
         """Create an anonymous guest member and sign it in."""
         return await self._members.create_guest(call.app, call.actor, call.user_agent)
 
-    @get("/v1/public/app-members/me", access=Access.MEMBER, only_reads=True, errors=[MemberInactiveError])
+    @get("/v1/public/app-members/me", access=Access.ACCOUNT, only_reads=True, errors=[MemberInactiveError])
     async def me(self, call: Call) -> CurrentMember:
         """Read the signed-in member's own record."""
         return await self._members.own_record(call.app, call.member)
 
-    @get("/v1/public/app-members/me/account", access=Access.MEMBER, only_reads=True, errors=[MemberInactiveError])
+    @get("/v1/public/app-members/me/account", access=Access.ACCOUNT, only_reads=True, errors=[MemberInactiveError])
     async def account(self, call: Call) -> Account:
         """Read the signed-in member's own account, with the roles and claims that the app gave it."""
         return await self._members.account(call.app, call.member)
 
-    @patch("/v1/public/app-members/me", access=Access.MEMBER, errors=[MemberInactiveError])
+    @patch("/v1/public/app-members/me", access=Access.ACCOUNT, errors=[MemberInactiveError])
     async def change(self, call: Call, body: OwnChange) -> CurrentMember:
         """Change the signed-in member's own nickname; null removes it."""
         return await self._members.change_nickname(call.app, call.member, body.nickname)
 
     @patch(
         "/v1/public/app-members/me/password",
-        access=Access.MEMBER,
+        access=Access.ACCOUNT,
         needs_room=False,
         errors=[MemberInactiveError, WrongPasswordError, NoPasswordError, RateLimitedError],
     )
@@ -120,7 +130,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
 
     @delete(
         "/v1/public/app-members/me",
-        access=Access.MEMBER,
+        access=Access.ACCOUNT,
         errors=[MemberInactiveError, WrongPasswordError, RateLimitedError],
     )
     async def delete(self, call: Call, body: AccountDeletion | None) -> DeletedAccount:
@@ -133,7 +143,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         await self._members.delete(call.client, call.app, call.member, call.actor, password)
         return DeletedAccount("Account deleted.", call.member.member_id)
 
-    @patch("/v1/public/app-members/me/custom-data", access=Access.MEMBER, errors=[MemberInactiveError])
+    @patch("/v1/public/app-members/me/custom-data", access=Access.ACCOUNT, errors=[MemberInactiveError])
     async def merge_custom_data(self, call: Call, body: CustomDataChange) -> CustomDataResult:
         """Merge keys into the member's custom_data; a key set to null is deleted.
 

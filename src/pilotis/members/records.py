@@ -10,13 +10,17 @@ import msgspec
 from pilotis.kit.languages import Language
 
 
-class Account(msgspec.Struct, frozen=True):
-    """A member that signs in with a login_id."""
+class Entrant(msgspec.Struct, frozen=True):
+    """A member that signs in; `email` is verified, `factors` are the kinds of second factors that it has set up."""
 
     member_id: str
     nickname: str | None
     password_hash: str | None
     is_active: bool
+    is_guest: bool
+    email: str | None
+    factors: list[str]
+    banned_until: datetime | None
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -29,11 +33,16 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class SessionMember(Facts, frozen=True):
-    """The member of a session; `active_again` tells whether its last activity was recorded more than an hour ago."""
+    """The member of a session; `active_again` tells whether its last activity was recorded more than an hour ago.
+
+    `awaits` are the proofs without which the session is provisional.
+    """
 
     session_id: UUID
     subject: str
     active_again: bool
+    level: int
+    awaits: list[str]
 
 
 class OwnRecord(msgspec.Struct, frozen=True):

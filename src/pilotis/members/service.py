@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -40,6 +40,13 @@ from pilotis.kit.signing import Claims
 from pilotis.limits import Limits
 from pilotis.members import events, records, store
 from pilotis.members.events import MemberData
+from pilotis.members.gate.service import (
+    Gate,
+    MemberInactiveError,
+    SecondFactorRequiredError,
+    require_complete,
+    settled,
+)
 from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
 from pilotis.members.types import (
     Account,
@@ -53,7 +60,7 @@ from pilotis.members.types import (
 )
 from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits, sign_in_key
-from pilotis.security.sessions.service import SessionOrigin, Sessions, TokenPair
+from pilotis.security.sessions.service import Sessions, TokenPair
 
 GUEST_PREFIX = "guest_"
 NO_SESSION = UUID(int=0)
@@ -62,6 +69,8 @@ NO_SESSION = UUID(int=0)
 _MAX_PATCH_FACTOR = 4
 
 _CLAIMS_BYTES, _CLAIMS_DEPTH = 4096, 4
+_BAD_ADDRESS = "INVALID_EMAIL"
+_F = TypeVar("_F", bound=Facts)
 
 # The Bidi_Control characters, and those of no width among Default_Ignorable_Code_Point (Unicode, PropList and
 # DerivedCoreProperties).
@@ -92,11 +101,11 @@ class LoginDisabledError(ForbiddenError):
     message = "This sign-in method is disabled for this app."
 
 
-class MemberInactiveError(ForbiddenError):
-    """403: the member has been deactivated."""
+class SignUpClosedError(ForbiddenError):
+    """403: members of this app do not make themselves: the app's own side creates them."""
 
-    code = "MEMBER_INACTIVE"
-    message = "This member has been deactivated."
+    code = "SIGN_UP_CLOSED"
+    message = "This app creates its members itself: nobody can sign up."
 
 
 class NotAGuestError(ConflictError):
@@ -146,6 +155,7 @@ class Members:
         self._passwords = passwords
         self._rate_limits = rate_limits
         self._events = emitter
+        self.gate = Gate(database, sessions, emitter)
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
         self.followers: list[Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]] = []
         """What is told of deleted members, each in the transaction of the deletion."""
@@ -176,17 +186,17 @@ class Members:
         """
         if not app.allow_id_password_login:
             raise LoginDisabledError
+        require_open(app)
         if guest is not None and not guest.is_guest:
             raise NotAGuestError
         check_password(new.password, app.limits)
-        login_id = _normalised(new.login_id, app.limits.login_id_length)
-        _require_visible(login_id)
+        login_id = _login_id(app, new.login_id)
+        email = _claimed_address(app, new)
         await self._require_free(app.app_id, login_id)
-        if new.email is not None and not is_address(new.email):
-            raise invalid("email", "email: one e-mail address is expected, such as ada@example.com.", "INVALID_EMAIL")
         password_hash = await self._passwords.hash(new.password)
         member_id, nickname = guest.member_id if guest else uuid7_text(), new.nickname
-        if guest is None and new.email is None and new.language is None:
+        admission = self.gate.newcomer(app)
+        if guest is None and email is None and new.language is None and admission.is_plain:
             async with _unique_login_id():
                 tokens = await self._join(app, actor, member_id, login_id, password_hash, nickname, agent)
             return SignedIn(
@@ -208,13 +218,11 @@ class Members:
                 event = events.about(events.MEMBER_PROMOTED, actor, promoted)
                 await self._events.emit_all(connection, app.app_id, [event])
             session_id = uuid7()
-            tokens = await self._sessions.start(
-                connection, app.app_id, member_id, app.limits, SessionOrigin(None, agent), session_id=session_id
-            )
+            tokens = await self.gate.start(connection, app, member_id, ["password"], admission, agent, session_id)
             if new.language is not None:
                 await store.set_language(connection, app.app_id, member_id, new.language)
-            if new.email is not None and self._claimed is not None:
-                claim = EmailClaim(app.app_id, member_id, session_id, new.email, new.language or accepted, network)
+            if email is not None and self._claimed is not None:
+                claim = EmailClaim(app.app_id, member_id, session_id, email, new.language or accepted, network)
                 await self._claimed(connection, claim)
         return SignedIn(
             member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
@@ -238,8 +246,7 @@ class Members:
         claims = claims or {}
         facts = distinct(roles), claims_text(claims)
         check_password(password, app.limits)
-        login_id = _normalised(login_id, app.limits.login_id_length)
-        _require_visible(login_id)
+        login_id = _login_id(app, login_id)
         await self._require_free(app.app_id, login_id)
         password_hash = await self._passwords.hash(password)
         async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
@@ -250,6 +257,8 @@ class Members:
     async def sign_in(self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None) -> SignedIn:
         """Sign a member in. An unknown login_id takes as long as a wrong password and gets the same answer.
 
+        Raises `SecondFactorRequiredError` for a member that has one.
+
         One rate limit counts for the login_id and the client's address, another for the address alone.
         """
         if not app.allow_id_password_login:
@@ -258,16 +267,20 @@ class Members:
         # A member may sign in with its verified address instead of its login_id.
         query, more = (store.BY_ADDRESS, (folded(login_id),)) if "@" in login_id else (store.BY_LOGIN_ID, ())
         account = await self._rate_limits.attempt_sign_in(
-            client, app, login_id, records.Account, query, app.app_id, login_id, *more
+            client, app, login_id, records.Entrant, query, app.app_id, login_id, *more
         )
         key = sign_in_key(client, app, login_id)
         password_hash = None if account is None else account.password_hash
         is_right = await self._passwords.verify(password_hash, credentials.password)
         if account is None or password_hash is None or not is_right:
             raise InvalidCredentialsError
-        if not account.is_active:
+        try:
+            admission = self.gate.examine(app, account, ["password"])
+        except ForbiddenError:
             await self._rate_limits.forgive(app, key)
-            raise MemberInactiveError
+            raise
+        if account.factors or not admission.is_plain:
+            return await self._sign_in_slowly(client, app, account, agent, key)
         member_id = account.member_id
         member = MemberData(member_id, account.nickname, is_guest=False, is_active=True)
         # The correct password proves that the caller is the member.
@@ -287,10 +300,24 @@ class Members:
             refresh_token=tokens.refresh_token,
         )
 
+    async def _sign_in_slowly(
+        self, client: Client, app: AppInfo, account: records.Entrant, agent: str | None, key: str
+    ) -> SignedIn:
+        """Sign in a member whose session awaits a proof, or that has second factors."""
+        actor = Actor("member", account.member_id, client.request_id)
+        async with self._database.transaction(app.app_id) as connection:
+            entrant = await store.lock_entrant(connection, app.app_id, account.member_id)
+            if entrant is None or entrant.password_hash != account.password_hash:
+                raise InvalidCredentialsError
+            entered = await self.gate.admit(connection, app, actor, entrant, ["password"], agent)
+        await self._rate_limits.forgive(app, key)
+        return settled(entered)
+
     async def create_guest(self, app: AppInfo, actor: Actor, agent: str | None) -> SignedInGuest:
         """Create an anonymous member and sign it in."""
         if not app.allow_guest_login:
             raise LoginDisabledError
+        require_open(app)
         member_id = GUEST_PREFIX + uuid7_text()
         tokens = await self._join(app, actor, member_id, None, None, None, agent, is_guest=True)
         return SignedInGuest(member_id, tokens.access_token, tokens.refresh_token)
@@ -305,42 +332,40 @@ class Members:
         nickname: str | None,
         session_id: UUID,
         agent: str | None,
-    ) -> SignedIn:
-        """Sign in a member that another provider has recognised, in the caller's transaction.
+    ) -> tuple[SignedIn | SecondFactorRequiredError, str]:
+        """Sign in a member that another provider has recognised, in the caller's transaction; also return its id.
 
         None as the member creates one without login_id and password; a guest becomes such a member, and gets new
-        tokens. Raises `MemberInactiveError`, or `InvalidTokenError` for a member that has been deleted.
+        tokens. The error about a second factor is returned, see `Gate.admit`.
+
+        Raises what `Gate.lock` and `Gate.admit` do, and `SignUpClosedError`.
         """
+        is_new = member_id is None
         if member_id is None:
+            require_open(app)
             member_id = uuid7_text()
             await self._insert(connection, app, actor, member_id, None, None, nickname)
-        else:
-            row = await store.lock(connection, app.app_id, member_id)
-            if row is None:
-                raise InvalidTokenError(fault=TokenFault.REVOKED)
-            if not row.is_active:
-                raise MemberInactiveError
-            if row.is_guest:
-                row = await store.promote(connection, app.app_id, member_id, None, None, row.nickname or nickname)
-                assert row is not None
-                await self._sessions.revoke_all(connection, app.app_id, member_id)
-                event = events.about(events.MEMBER_PROMOTED, actor, row)
-            else:
-                event = events.signed_in(actor, row, provider)
-            await self._events.emit_all(connection, app.app_id, [event])
-            nickname = row.nickname
-        tokens = await self._sessions.start(
+        entrant = await self.gate.lock(connection, app.app_id, member_id)
+        if entrant.is_guest:
+            self.gate.examine(app, entrant, ["social"])
+            require_open(app)
+            row = await store.promote(connection, app.app_id, member_id, None, None, entrant.nickname or nickname)
+            assert row is not None
+            await self._sessions.revoke_all(connection, app.app_id, member_id)
+            await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_PROMOTED, actor, row)])
+            entrant, is_new = msgspec.structs.replace(entrant, is_guest=False, nickname=row.nickname), True
+        entered = await self.gate.admit(
             connection,
-            app.app_id,
-            member_id,
-            app.limits,
-            SessionOrigin(None, agent),
+            app,
+            actor,
+            entrant,
+            ["social"],
+            agent,
             session_id=session_id,
-            method="fed",
+            provider=provider,
+            is_new=is_new,
         )
-        return SignedIn(
-            member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
-        )
+        return entered, member_id
 
     async def _join(
         self,
@@ -387,10 +412,14 @@ class Members:
             raise InvalidPublicKeyError
         await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_CREATED, actor, row)])
 
-    async def authenticate(self, token: str) -> tuple[UUID, MemberInfo]:
-        """Return the app's id and the member of an access token; the session must be alive and the member active."""
+    async def authenticate(self, token: str, *, provisional: bool = False) -> tuple[UUID, MemberInfo]:
+        """Return the app's id and the member of an access token; the session must be alive and the member active.
+
+        `provisional` accepts a session that awaits a proof.
+        """
         claims = self._sessions.access_claims(token, console=False)
-        row = _confirmed(await self._checks.submit(claims.app_id, (claims.app_id, claims)))
+        confirmed = _confirmed if provisional else _complete
+        row = confirmed(await self._checks.submit(claims.app_id, (claims.app_id, claims)))
         return claims.app_id, _member_info(claims, row)
 
     async def acting(self, app_id: UUID, member_id: str) -> MemberInfo | None:
@@ -409,20 +438,21 @@ class Members:
                 await record(connection, app_id, actor, "member.act_as", member_id)
         return member
 
-    def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption]:
+    def presume(self, token: str, *, provisional: bool = False) -> tuple[UUID, MemberInfo, Presumption]:
         """Return what `authenticate` does before it is known whether the session is alive and the member active.
 
         Whether the member is a guest is not known either. The token's signature and time were verified.
         """
         claims = self._sessions.access_claims(token, console=False)
         check = self._checks.begin(claims.app_id, (claims.app_id, claims))
+        confirmed = _confirmed if provisional else _complete
 
         async def confirm() -> MemberInfo:
             # The check is the request's: one who is cancelled while waiting for it does not end it.
-            return _member_info(claims, _confirmed(await asyncio.shield(check)))
+            return _member_info(claims, confirmed(await asyncio.shield(check)))
 
         member = MemberInfo(claims.sub, claims.sid, is_guest=False, confirm=confirm)
-        return claims.app_id, member, Presumption(check, _confirmed)
+        return claims.app_id, member, Presumption(check, confirmed)
 
     async def _check(self, asked: Sequence[tuple[UUID, Claims]]) -> Sequence[SessionMember | None]:
         """Return the members of the sessions of an app's tokens; None for one that is not alive."""
@@ -517,6 +547,7 @@ class Members:
             raise
         assert row is not None
         await self._events.emit_all(connection, app.app_id, [events.updated(actor, row, ["email"])])
+        await self._sessions.complete(connection, app.app_id, member_id, "email")
         await record(connection, app.app_id, actor, "member.verify_email", member_id)
 
     async def reset_password(
@@ -616,20 +647,28 @@ class Members:
             self._events.committed(app.app_id)
 
 
-def _member_info(claims: Claims, row: Facts) -> MemberInfo:
-    return _with_facts(claims.sub, claims.sid, row)
+def _member_info(claims: Claims, row: SessionMember) -> MemberInfo:
+    return _with_facts(claims.sub, claims.sid, row, row.level)
 
 
-def _with_facts(member_id: str, session_id: UUID, row: Facts) -> MemberInfo:
-    return MemberInfo(member_id, session_id, row.is_guest, tuple(row.roles), json.decode(row.claims.encode()))
+def _with_facts(member_id: str, session_id: UUID, row: Facts, level: int = 1) -> MemberInfo:
+    return MemberInfo(member_id, session_id, row.is_guest, tuple(row.roles), json.decode(row.claims.encode()), level)
 
 
-def _confirmed(row: Facts | None) -> Facts:
+def _confirmed(row: _F | None) -> _F:
     if row is None:
         raise InvalidTokenError(fault=TokenFault.REVOKED)
     if not row.is_active:
         raise MemberInactiveError
     return row
+
+
+def _complete(row: SessionMember | None) -> SessionMember:
+    """Return the member of a session; a provisional one is good only for the member's own account."""
+    found = _confirmed(row)
+    if found.awaits:
+        require_complete(found.awaits)
+    return found
 
 
 def _as(member: MemberInfo) -> Actor:
@@ -686,6 +725,42 @@ def _require_visible(login_id: str) -> None:
     if found := _INVISIBLE.search(login_id):
         code = f"U+{ord(found[0]):04X}"
         raise invalid("login_id", f"A login_id has no bidirectional or zero-width characters, such as {code}.")
+
+
+def require_open(app: AppInfo) -> None:
+    """Raise `SignUpClosedError` if members of the app do not make themselves."""
+    if app.accounts.sign_up == "closed":
+        raise SignUpClosedError
+
+
+def _login_id(app: AppInfo, text: str) -> str:
+    """Return a new member's login_id in the form in which it is stored: the app's rules apply."""
+    login_id = _normalised(text, app.limits.login_id_length)
+    _require_visible(login_id)
+    if app.accounts.login_id_form == "any":
+        return login_id
+    if not is_address(login_id):
+        raise invalid(
+            "login_id", "login_id: this app expects an e-mail address, such as ada@example.com.", _BAD_ADDRESS
+        )
+    return folded(login_id)
+
+
+def _claimed_address(app: AppInfo, new: SignUp) -> str | None:
+    """Return the address that a sign-up names, or None; as login_id where that is one."""
+    if new.email is not None and not is_address(new.email):
+        raise invalid("email", "email: one e-mail address is expected, such as ada@example.com.", _BAD_ADDRESS)
+    if app.accounts.email_verification == "off":
+        if new.email is not None:
+            raise invalid("email", "email: this app does not verify addresses.", "NOT_ACCEPTED")
+        return None
+    if app.accounts.login_id_form == "email":
+        if new.email is not None and folded(new.email) != folded(new.login_id):
+            raise invalid("email", "email: in this app the login_id is the address.", "NOT_ACCEPTED")
+        return new.email or new.login_id
+    if new.email is None and app.accounts.email_verification == "required":
+        raise invalid("email", "email: this app requires an e-mail address.", "REQUIRED")
+    return new.email
 
 
 def _normalised(login_id: str, max_length: int) -> str:

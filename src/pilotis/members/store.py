@@ -14,6 +14,7 @@ from pilotis.events.statements import emission
 from pilotis.members.events import MemberData
 from pilotis.members.records import (
     AccountState,
+    Entrant,
     Facts,
     MailedAccount,
     MergedData,
@@ -39,20 +40,23 @@ def _changed_data(field: str) -> str:
     return f"json_build_object('member', {_MEMBER_DATA}, 'changed', json_build_array('{field}'))"
 
 
+_ENTRANT = columns(Entrant)
+
 # The member with the login_id $9, if its app $8 is not deleted: an account of `RateLimits.attempt_sign_in`.
-BY_LOGIN_ID = """
-    select member_id, nickname, password_hash, is_active from pilotis.members
+BY_LOGIN_ID = f"""
+    select {_ENTRANT} from pilotis.members
     where app_id = $8 and login_id = $9
         and exists (select from pilotis.apps a where a.app_id = $8 and a.deleted_at is null)
 """
 
 
-# The same where the login_id has an @: then it may be a verified address, whose folded form is $10.
-BY_ADDRESS = """
-    select member_id, nickname, password_hash, is_active from pilotis.members
-    where app_id = $8 and (login_id = $9 or email_folded = $10)
+# The same where the login_id has an @: then it may be a verified address, or a login_id that is one, whose folded form
+# is $10.
+BY_ADDRESS = f"""
+    select {_ENTRANT} from pilotis.members
+    where app_id = $8 and (login_id = $9 or login_id = $10 or email_folded = $10)
         and exists (select from pilotis.apps a where a.app_id = $8 and a.deleted_at is null)
-    order by login_id = $9 desc nulls last limit 1
+    order by login_id = $9 desc nulls last, email_folded = $10 desc nulls last limit 1
 """
 _MAILED = columns(MailedAccount)
 
@@ -159,17 +163,17 @@ async def promote(
     return None if row is None else MemberData(**row)
 
 
-async def lock(connection: Connection, app_id: UUID, member_id: str) -> MemberData | None:
-    """Return a member that signs in, which nobody deactivates or deletes until the transaction ends."""
+async def lock_entrant(connection: Connection, app_id: UUID, member_id: str) -> Entrant | None:
+    """Return a member that signs in, which nobody changes or deletes until the transaction ends."""
     row = await connection.fetchrow(
         f"""
         update pilotis.members set last_active_at = now() where app_id = $1 and member_id = $2
-        returning {_ITEM}
+        returning {_ENTRANT}
         """,
         app_id,
         member_id,
     )
-    return None if row is None else MemberData(**row)
+    return None if row is None else Entrant(**row)
 
 
 async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UUID]) -> list[SessionMember]:
@@ -177,7 +181,7 @@ async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UU
     rows = await database.fetch(
         """
         select m.is_active, m.is_guest, m.roles, m.claims, s.session_id, s.subject,
-            m.last_active_at < now() - interval '1 hour' as active_again
+            m.last_active_at < now() - interval '1 hour' as active_again, s.level, s.awaits
         from (select unnest($2::uuid[]) as session_id) asked
         join pilotis.sessions s on s.app_id = $1 and s.session_id = asked.session_id
         join pilotis.members m on m.app_id = s.app_id and m.member_id = s.subject

@@ -82,14 +82,14 @@ class Authentication:
             raise InvalidTokenError("The token belongs to a different app than the public key.")
         return AppMember(app, member)
 
-    def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption] | None:
+    def presume(self, token: str, *, provisional: bool = False) -> tuple[UUID, MemberInfo, Presumption] | None:
         """Return the app's id and the member of an access token, whose session is being checked.
 
-        None for another credential.
+        None for another credential. `provisional` accepts a session that awaits a proof.
         """
         if token.startswith((SECRET_PREFIX, PUBLIC_PREFIX)) or self._sessions.is_console_token(token):
             return None
-        return self._members.presume(token)
+        return self._members.presume(token, provisional=provisional)
 
     async def secret_key(self, app: AppInfo, key: str) -> SecretKey:
         """Return the secret key's principal on the app."""
@@ -99,10 +99,10 @@ class Authentication:
             )
         return await self._apps.by_secret_key(app, key)
 
-    async def member(self, token: str) -> AppMember:
-        """Return the member of an access token, and its app."""
+    async def member(self, token: str, *, provisional: bool = False) -> AppMember:
+        """Return the member of an access token, and its app; `provisional` accepts a session that awaits a proof."""
         _refuse_key(token)
-        app_id, member = await self._members.authenticate(token)
+        app_id, member = await self._members.authenticate(token, provisional=provisional)
         return AppMember(await self.app(app_id), member)
 
     async def app(self, app_id: UUID) -> AppInfo:

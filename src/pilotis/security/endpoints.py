@@ -6,7 +6,7 @@ from pilotis.http.api.endpoint import Endpoints, get, post
 from pilotis.http.api.example import Example
 from pilotis.http.api.principals import Access, InvalidTokenError
 from pilotis.http.api.request import Call
-from pilotis.members.service import MemberInactiveError
+from pilotis.members.gate.service import MemberInactiveError
 from pilotis.members.types import Confirmation
 from pilotis.security.authenticator import Authentication
 from pilotis.security.sessions.service import RefreshTokenReusedError, TokenPair

@@ -162,7 +162,9 @@ class _Ways:
 
     async def key_and_member(self, call: Call, _values: tuple[str, ...]) -> Principal:
         app = await self._app_of_key(call)
-        return _of_app(await self._authenticator.member(call.need_bearer()), app.app_id)
+        return _of_app(
+            await self._authenticator.member(call.need_bearer(), provisional=self._access.provisional), app.app_id
+        )
 
     async def key_and_secret(self, call: Call, _values: tuple[str, ...]) -> Principal:
         app = await self._app_of_key(call)
@@ -186,8 +188,12 @@ class _Ways:
 
     async def _member(self, call: Call) -> AppMember:
         token = call.need_bearer()
-        if not self._endpoint.only_reads or call.is_inside or (presumed := self._authenticator.presume(token)) is None:
-            return await self._authenticator.member(token)
+        provisional = self._access.provisional
+        presumed = None
+        if self._endpoint.only_reads and not call.is_inside:
+            presumed = self._authenticator.presume(token, provisional=provisional)
+        if presumed is None:
+            return await self._authenticator.member(token, provisional=provisional)
         app_id, member, call.presumption = presumed
         return AppMember(await self._authenticator.app(app_id), member)
 

@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.http.api.capabilities import Capabilities
+from pilotis.kit.account_settings import DEFAULTS, AccountSettings
 from pilotis.kit.errors import Detail, ForbiddenError, Standing, UnauthorizedError
 from pilotis.limits import Limits
 
@@ -46,13 +47,15 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """The credentials that a route requires: one of the sets in `any_of`, the usual one first; empty means open.
 
     `role` is the role that a console user needs on the path's app, `scope` what a function must have been granted; a
-    route without a scope rejects functions.
+    route without a scope rejects functions. `provisional` accepts members whose session awaits a proof, such as that of
+    an address: only for routes about their own account.
     """
 
     OPEN: ClassVar[Access]
     PUBLIC_KEY: ClassVar[Access]
     PUBLIC_KEY_AND_MEMBER: ClassVar[Access]
     MEMBER: ClassVar[Access]
+    ACCOUNT: ClassVar[Access]
     SECRET_KEY: ClassVar[Access]
     REFRESH_TOKEN: ClassVar[Access]
     CONSOLE: ClassVar[Access]
@@ -63,6 +66,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     any_of: tuple[frozenset[Credential], ...] = ()
     role: Role | None = None
     scope: str | None = None
+    provisional: bool = False
 
     def takes(self, *credentials: Credential) -> bool:
         """Whether exactly these credentials together are sufficient."""
@@ -132,8 +136,9 @@ def console(role: Role | None = None, *, secret_key: bool = False, scope: str | 
 
 Access.OPEN = Access()
 Access.PUBLIC_KEY = public()
-Access.PUBLIC_KEY_AND_MEMBER = Access(any_of=_sets((Credential.PUBLIC_KEY, Credential.MEMBER)))
+Access.PUBLIC_KEY_AND_MEMBER = Access(any_of=_sets((Credential.PUBLIC_KEY, Credential.MEMBER)), provisional=True)
 Access.MEMBER = Access(any_of=_sets((Credential.MEMBER,), (Credential.PUBLIC_KEY, Credential.MEMBER)))
+Access.ACCOUNT = Access(any_of=Access.MEMBER.any_of, provisional=True)
 Access.SECRET_KEY = Access(any_of=_sets((Credential.PUBLIC_KEY, Credential.SECRET_KEY)))
 Access.REFRESH_TOKEN = Access(any_of=_sets((Credential.REFRESH,)))
 Access.CONSOLE = console()
@@ -153,6 +158,7 @@ class AppInfo(msgspec.Struct, frozen=True):
     allow_guest_login: bool
     enabled_oauth_providers: list[str]
     limits: Limits
+    accounts: AccountSettings = DEFAULTS
 
     @property
     def schema(self) -> str:
@@ -169,6 +175,8 @@ class MemberInfo(msgspec.Struct, frozen=True):
     roles: tuple[str, ...] = ()
     """What the app says of the member, with `claims`; rules ask for them, and the member cannot change them."""
     claims: dict[str, Any] = {}
+    level: int = 1
+    """How many factors the member has signed in with."""
     nickname: str | None = None
     """Only where a table asks for it: a new row copies it."""
     confirm: Callable[[], Awaitable[MemberInfo]] | None = None
@@ -550,17 +558,19 @@ class Authenticator(Protocol):
     async def bearer(self, app: AppInfo, token: str) -> AppPrincipal:
         """Return the principal on the app of a member token, a console token or a secret key."""
 
-    def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption] | None:
+    def presume(self, token: str, *, provisional: bool = False) -> tuple[UUID, MemberInfo, Presumption] | None:
         """Return the app's id and the member of an access token, whose session is being checked.
 
-        None for another credential. For routes that declare `only_reads`, see `pilotis.http.api.endpoint.route`.
+        None for another credential. `provisional` as in `Access`.
+
+        For routes that declare `only_reads`, see `pilotis.http.api.endpoint.route`.
         """
 
     async def secret_key(self, app: AppInfo, key: str) -> SecretKey:
         """Return the secret key's principal on the app."""
 
-    async def member(self, token: str) -> AppMember:
-        """Return the member, and the app, of an access token."""
+    async def member(self, token: str, *, provisional: bool = False) -> AppMember:
+        """Return the member, and the app, of an access token; `provisional` as in `Access`."""
 
     async def app(self, app_id: UUID) -> AppInfo:
         """Return the app that a member's token names."""

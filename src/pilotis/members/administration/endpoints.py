@@ -22,7 +22,8 @@ from pilotis.members.administration.types import (
     NewMemberPassword,
     SignedOut,
 )
-from pilotis.members.service import LoginIdTakenError, MemberInactiveError, NoPasswordError
+from pilotis.members.gate.service import MemberInactiveError
+from pilotis.members.service import LoginIdTakenError, NoPasswordError
 from pilotis.security.sessions.service import SessionNotFoundError
 
 _MEMBERS = "/v1/apps/:app_id/members"

@@ -34,9 +34,9 @@ from pilotis.members.administration.types import (
     MemberToken,
     NewMember,
 )
+from pilotis.members.gate.service import MemberInactiveError
 from pilotis.members.service import (
     GUEST_PREFIX,
-    MemberInactiveError,
     Members,
     NoPasswordError,
     check_password,

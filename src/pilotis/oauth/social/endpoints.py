@@ -14,7 +14,7 @@ from pilotis.http.replies.redirect import Redirect
 from pilotis.http.replies.reply import Answer, Reply
 from pilotis.kit import json
 from pilotis.kit.errors import RateLimitedError
-from pilotis.members.service import MemberInactiveError
+from pilotis.members.gate.service import MemberInactiveError
 from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.flow.endpoints import explained
 from pilotis.oauth.flow.scope_texts import language

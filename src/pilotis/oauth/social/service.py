@@ -21,6 +21,7 @@ from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError
 from pilotis.kit.crypto import random_token
 from pilotis.kit.ids import uuid7
+from pilotis.members.gate.service import settled
 from pilotis.members.service import Members
 from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.errors import InvalidRequestError
@@ -190,11 +191,11 @@ class SocialLogin:
                 if known is not None and found.member_id not in {None, known}:
                     raise IdentityTakenError
                 member_id = known or found.member_id or await self._member_by_email(connection, app_id, found)
-                member = await self._members.sign_in_elsewhere(
+                entered, linked = await self._members.sign_in_elsewhere(
                     connection, app, actor, found.provider.lower(), member_id, found.name, found.session_id, agent
                 )
                 if known is None:
-                    await self._link(connection, app_id, found, member.member_id)
+                    await self._link(connection, app_id, found, linked)
         if kept is None:
             used = await single_use.used_data(self._database, app_id, _CODE_PURPOSE, given.code)
             if used is not None:
@@ -202,6 +203,7 @@ class SocialLogin:
                 _require_verifier(found, given)
                 await self._sessions.revoke(app_id, found.session_id)
             raise InvalidCodeError
+        member = settled(entered)
         return Exchanged(
             member_id=member.member_id,
             nickname=member.nickname,

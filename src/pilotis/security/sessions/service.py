@@ -7,6 +7,7 @@ same pair again. A refresh token that is used later must have been copied, so th
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID, uuid5
@@ -46,6 +47,14 @@ class SessionOrigin(NamedTuple):
 
     address: str | None
     user_agent: str | None
+
+
+class Proof(NamedTuple):
+    """How a subject has signed in: its methods, how many factors they are, and what the session still awaits."""
+
+    methods: list[str]
+    level: int = 1
+    awaits: Sequence[str] = ()
 
 
 class SessionNotFoundError(NotFoundError):
@@ -90,16 +99,23 @@ class Sessions:
         is_guest: bool = False,
         session_id: UUID | None = None,
         method: str = "pwd",
+        proof: Proof | None = None,
     ) -> TokenPair:
         """Start a session in the caller's transaction and return its first pair; `limits` are the app's.
 
-        `method` is how the subject has signed in, in the words of RFC 8176; `fed` is at another provider.
+        `method` is how the subject has signed in, in the words of RFC 8176; `fed` is at another provider. `proof` says
+        it in more detail.
         """
         lifetime = refresh_lifetime(limits, is_guest=is_guest)
-        row = await store.insert(
-            connection, app_id, session_id or uuid7(), subject, uuid7(), lifetime, method, *(origin or ())
-        )
+        session_id = session_id or uuid7()
+        row = await store.insert(connection, app_id, session_id, subject, uuid7(), lifetime, method, *(origin or ()))
+        if proof is not None:
+            await store.prove(connection, app_id, session_id, *proof)
         return self._pair(row, limits)
+
+    async def complete(self, connection: Connection, app_id: UUID, subject: str, proof: str) -> None:
+        """Record that the active sessions of a subject no longer await a proof."""
+        await store.complete(connection, app_id, subject, proof)
 
     async def sign_in(
         self,

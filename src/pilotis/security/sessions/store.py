@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -34,7 +35,8 @@ _SIGN_IN_MEMBER = _SIGN_IN.format(
     session=_SESSION,
     account="""
         select from pilotis.members
-        where app_id = $1::uuid and member_id = $3::text and password_hash = $7 and is_active
+        where app_id = $1::uuid and member_id = $3::text and password_hash = $7 and is_active and factors = '{}'
+            and (banned_until is null or banned_until <= now())
     """,
     more=f"""
     , active as (
@@ -113,6 +115,33 @@ async def insert(
     return Session(*row)
 
 
+async def prove(
+    connection: Connection, app_id: UUID, session_id: UUID, methods: Sequence[str], level: int, awaits: Sequence[str]
+) -> None:
+    """Record how the subject of a session has signed in, in the transaction that inserts it."""
+    await connection.execute(
+        "update pilotis.sessions set methods = $3, level = $4, awaits = $5 where app_id = $1 and session_id = $2",
+        app_id,
+        session_id,
+        methods,
+        level,
+        awaits,
+    )
+
+
+async def complete(connection: Connection, app_id: UUID, subject: str, proof: str) -> None:
+    """Record that the active sessions of a subject no longer await a proof."""
+    await connection.execute(
+        """
+        update pilotis.sessions set awaits = array_remove(awaits, $3)
+        where app_id = $1 and subject = $2 and revoked_at is null and awaits @> array[$3]
+        """,
+        app_id,
+        subject,
+        proof,
+    )
+
+
 async def sign_in(
     database: Database,
     app_id: UUID,
@@ -129,7 +158,8 @@ async def sign_in(
     For a member, `more` is an event as JSON text, stored if a target listens for it, and its user agent. The activity
     is precise to a minute. For a console user, `more` is its address and user agent.
 
-    Returns None and creates no session if the account is deleted or inactive, or its password has changed.
+    Returns None and creates no session if the account is deleted, inactive or banned, if its password has changed, or
+    if it has a second factor.
     """
     query = _SIGN_IN_MEMBER if app_id.int else _SIGN_IN_USER
     row = await database.fetchrow(

@@ -1,0 +1,1 @@
+"""The gate that every sign-in of a member passes."""
