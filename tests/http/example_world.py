@@ -108,6 +108,7 @@ _NEEDED = {
     **dict.fromkeys(["listSocialProviders", "deleteSocialProvider"], "SOCIAL_PROVIDER"),
     "listInvitations": "INVITATION_ID",
     "listMails": "MAIL_ID",
+    "createEmailSignIn": "SIGN_IN_TOKEN",
     "listMailSuppressions": "ADDRESS_HASH_ID",
 }
 
@@ -197,6 +198,9 @@ class World:
         elif operation in {"getRowByKey", "updateRowByKey", "deleteRowByKey"}:
             assert self.row_id
             self._of_app("POST", f"/tables/{self.table_id}/unique", {"columns": ["name"]})
+        elif operation == "replaceOwnPassword":
+            body = {"token": self.sign_in_token}
+            self._member = self._public("POST", "/v1/public/app-members/email-sign-in/confirm", body)
         elif variable := _NEEDED.get(operation):
             self.value(variable)
 
@@ -273,6 +277,21 @@ class World:
         self._public("POST", "/v1/public/app-members/email-verification", body)
         self._public("POST", "/v1/public/app-members/password-reset", {"email": "grace@example.com"})
         return self._token("reset_password")
+
+    @cached_property
+    def sign_in_token(self) -> str:
+        settings = {"methods": {"email_link": True}}
+        self._asked("PATCH", f"/v1/apps/{self.app_id}/account-settings", self._console_headers, settings)
+        self._public("POST", "/v1/public/app-members/email-sign-in", {"email": "grace@example.com"})
+        return self._token("sign_in")
+
+    @cached_property
+    def undo_token(self) -> str:
+        body = {"token": self.verify_token, "password": PASSWORD}
+        self._public("POST", "/v1/public/app-members/email-verification", body)
+        headers = {"Authorization": f"Bearer {self.access_token}"}
+        self._asked("DELETE", "/v1/public/app-members/me/email", headers)
+        return self._token("address_changed")
 
     @cached_property
     def mail_id(self) -> str:

@@ -98,7 +98,7 @@ MAKES |= {
     "views",
 }
 # What is accepted now and done later.
-ACCEPTS = {"execute", "replay", ":token", "email"}
+ACCEPTS = {"execute", "replay", ":token", "email", "email-sign-in"}
 ACCEPTING = {"/v1/public/app-members/password-reset"}
 
 

@@ -130,7 +130,7 @@ class TestVerification:
         other = (await sign_in(app, "ada", PASSWORD)).json()
         answer = await post(app, "/me/email/confirm", {"code": second["code"], "ticket": ticket}, other["access_token"])
         assert answer.json()["email"] == "ada@example.org"
-        more = await post(app, "/me/email", {"email": ADA}, ada["access_token"])
+        more = await post(app, "/me/email", {"email": "Ada@Example.org"}, ada["access_token"])
         assert_error(more, 409, "EMAIL_ALREADY_VERIFIED")
 
     async def test_an_old_session_must_sign_in_again(self, app: App):

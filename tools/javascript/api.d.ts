@@ -2524,6 +2524,7 @@ declare namespace Api {
     "DELETE /v1/auth/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me": DeletedAccount;
     "DELETE /v1/public/realtime/channels/{}/presence": PresenceResult;
+    "DELETE /v1/public/app-members/me/email": DeletedAccount;
     "DELETE /v1/public/storages/files/{}/items/{}": Deleted;
     "DELETE /v1/public/storages/webs/{}/page-metas": PageMetaDeleted;
     "DELETE /v1/public/storages/webs/{}/page-metas/all": PageMetasDeleted;
@@ -2539,6 +2540,7 @@ declare namespace Api {
     "GET /.well-known/oauth-protected-resource/mcp/{}": ProtectedResource;
     "GET /.well-known/openid-configuration": ServerMetadata;
     "GET /account/{}/reset": string;
+    "GET /account/{}/undo": string;
     "GET /account/{}/verify": string;
     "GET /console": undefined;
     "GET /console/": undefined;
@@ -2710,6 +2712,7 @@ declare namespace Api {
     "PATCH /v1/users/{}": User;
     "POST /account/{}/deny": Confirmation;
     "POST /account/{}/reset": Confirmation;
+    "POST /account/{}/undo": Confirmation;
     "POST /account/{}/verify": Confirmation;
     "POST /oauth/authorize": string;
     "POST /oauth/consent/session": ConsentSession;
@@ -2786,6 +2789,9 @@ declare namespace Api {
     "POST /v1/oauth/consent/deny": Denied;
     "POST /v1/public/aggregate": AggregateResult;
     "POST /v1/public/app-members": SignedInGuest;
+    "POST /v1/public/app-members/email-sign-in": EmailTicket;
+    "POST /v1/public/app-members/email-sign-in/confirm": SignedIn;
+    "POST /v1/public/app-members/email-undo": Confirmation;
     "POST /v1/public/app-members/email-verification": Confirmation;
     "POST /v1/public/app-members/email-verification/deny": Confirmation;
     "POST /v1/public/app-members/me/email": EmailTicket;
@@ -2848,6 +2854,7 @@ declare namespace Api {
     "PUT /v1/auth/me/password": User;
     "PUT /v1/auth/me/preferences": UserPreferences;
     "PUT /v1/public/realtime/channels/{}/presence": PresenceResult;
+    "PUT /v1/public/app-members/me/password": Confirmation;
     "PUT /v1/public/storages/webs/{}/page-metas": PageMeta;
     "PUT /v1/triggers/{}": Triggered;
     "PUT /v1/uploads/sites/{}": ReceivedContent;

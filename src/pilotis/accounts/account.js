@@ -48,6 +48,7 @@ async function send(action, body) {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  send(form.dataset.action, { token, password: form.elements.password.value });
+  const { password } = form.elements;
+  send(form.dataset.action, password ? { token, password: password.value } : { token });
 });
 if (deny) deny.addEventListener("click", () => send("deny", { token }));

@@ -10,36 +10,45 @@ from importlib import resources
 from uuid import UUID
 
 from pilotis.accounts.errors import (
+    EmailRequiredError,
     EmailVerifiedError,
     InvalidMailCodeError,
+    LastWayInError,
+    PasswordSetError,
     ReauthenticationRequiredError,
     TokenExpiredError,
 )
 from pilotis.accounts.examples import EXAMPLES
+from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.types import (
     EmailConfirmation,
+    EmailSignIn,
+    EmailSignInConfirmation,
     EmailTicket,
     EmailVerification,
+    FirstPassword,
     MailedReset,
     MailedToken,
     NewEmail,
     ResetRequest,
 )
 from pilotis.apps.service import Apps
-from pilotis.http.api.endpoint import Endpoints, get, post
+from pilotis.http.api.endpoint import Endpoints, delete, get, post, put
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
 from pilotis.http.reference.page import page
 from pilotis.http.replies.reply import Reply
+from pilotis.kit import json
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
-from pilotis.members.gate.service import MemberInactiveError
-from pilotis.members.service import NoPasswordError, WrongPasswordError
-from pilotis.members.types import Account, Confirmation
+from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
+from pilotis.members.service import LoginDisabledError, NoPasswordError, SignUpClosedError, WrongPasswordError
+from pilotis.members.types import Account, Confirmation, DeletedAccount, SignedIn
 
 _MEMBERS = "/v1/public/app-members"
 _ACCOUNT = "/account/:app_id"
+_UNDONE = "The account has this address again. Choose a new password by the link that was mailed to it."
 _FOLDER = resources.files("pilotis.accounts")
 
 
@@ -96,6 +105,42 @@ class ProofEndpoints(Endpoints, tag="App member authentication", examples=EXAMPL
         await self._proofs.deny(call.app, body.token)
         return Confirmation("The account does not get this address.")
 
+    @delete(
+        f"{_MEMBERS}/me/email",
+        access=Access.ACCOUNT,
+        errors=[MemberInactiveError, ReauthenticationRequiredError, LastWayInError, EmailRequiredError],
+    )
+    async def remove_email(self, call: Call) -> DeletedAccount:
+        """Remove the signed-in member's address, which gets a mail with a link that undoes it for seven days."""
+        await self._proofs.remove_email(call.app, call.actor, call.member)
+        return DeletedAccount("Address removed.", call.member.member_id)
+
+    @put(
+        f"{_MEMBERS}/me/password",
+        access=Access.ACCOUNT,
+        needs_room=False,
+        errors=[
+            MemberInactiveError,
+            LoginDisabledError,
+            NoPasswordError,
+            PasswordSetError,
+            ReauthenticationRequiredError,
+        ],
+    )
+    async def set_first_password(self, call: Call, body: FirstPassword) -> Confirmation:
+        """Set the password of a member that has none, such as one that signed in by mail or at a vendor."""
+        await self._proofs.set_first_password(call.app, call.actor, call.member, body.password)
+        return Confirmation("Password set.")
+
+    @post(f"{_MEMBERS}/email-undo", access=Access.PUBLIC_KEY, needs_room=False, errors=[TokenExpiredError])
+    async def undo_email(self, call: Call, body: MailedToken) -> Confirmation:
+        """Get an account back by the link that its former address was sent when it was changed or removed.
+
+        All sessions, the password and the second factors end, and a link for a new password is mailed.
+        """
+        await self._proofs.undo(call.app, call.client, body.token)
+        return Confirmation(_UNDONE)
+
     @post(f"{_MEMBERS}/password-reset", access=Access.PUBLIC_KEY, status=202, rate="mail_requests")
     async def ask_for_reset(self, call: Call, body: ResetRequest) -> Confirmation:
         """Mail a link for a new password to a member's verified address.
@@ -118,6 +163,47 @@ class ProofEndpoints(Endpoints, tag="App member authentication", examples=EXAMPL
         return Confirmation("Password changed. Sign in with the new one.")
 
 
+class MailSignInEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+    """Sign-in by a mailed code or link."""
+
+    def __init__(self, sign_in: MailSignIn) -> None:
+        self._sign_in = sign_in
+
+    @post(
+        f"{_MEMBERS}/email-sign-in",
+        access=Access.PUBLIC_KEY,
+        status=202,
+        rate="mail_requests",
+        errors=[LoginDisabledError],
+    )
+    async def ask(self, call: Call, body: EmailSignIn) -> EmailTicket:
+        """Mail a code, a link or both that sign in, as `methods` of the account settings say.
+
+        Where sign-up is open an address without a member gets one. The answer is always the same, and as fast.
+        """
+        language = preferred(call.header(b"accept-language"))
+        return await self._sign_in.ask(call.app, call.client, body, language)
+
+    @post(
+        f"{_MEMBERS}/email-sign-in/confirm",
+        access=Access.PUBLIC_KEY,
+        other_statuses=(201,),
+        returns=SignedIn,
+        errors=[
+            InvalidMailCodeError,
+            TokenExpiredError,
+            MemberInactiveError,
+            MemberBannedError,
+            SignUpClosedError,
+            SecondFactorRequiredError,
+        ],
+    )
+    async def confirm(self, call: Call, body: EmailSignInConfirmation) -> Reply:
+        """Sign in by the mailed code with its ticket, or by the token of the link; 201 if that made the member."""
+        signed_in, is_new = await self._sign_in.confirm(call.app, call.client, body, call.user_agent)
+        return Reply(json.encode(signed_in), status=201 if is_new else 200)
+
+
 class AccountPageEndpoints(Endpoints, tag="Pages"):
     """Where members verify an address or choose a new password."""
 
@@ -134,6 +220,17 @@ class AccountPageEndpoints(Endpoints, tag="Pages"):
     async def reset_page(self, _call: Call, app_id: UUID) -> Reply:
         """Show the form that sets a new password."""
         return await self._page(app_id, "reset.html")
+
+    @get(f"{_ACCOUNT}/undo", access=Access.OPEN, returns=str)
+    async def undo_page(self, _call: Call, app_id: UUID) -> Reply:
+        """Show the form that gives an address back."""
+        return await self._page(app_id, "undo.html")
+
+    @post(f"{_ACCOUNT}/undo", access=Access.OPEN, needs_room=False, errors=[TokenExpiredError])
+    async def undo(self, call: Call, app_id: UUID, body: MailedToken) -> Confirmation:
+        """Give an address back to its member."""
+        await self._proofs.undo(await self._apps.by_id(app_id), call.client, body.token)
+        return Confirmation(_UNDONE)
 
     @post(
         f"{_ACCOUNT}/verify",

@@ -8,6 +8,20 @@ _ID = "0198c0de-0000-7000-8000-000000000001"
 _TIME = "2026-11-27T12:00:00.000Z"
 _MEMBERS = "/v1/public/app-members"
 _ASKED = "If there is such a member with a verified address, a mail is on its way."
+_ACCOUNT = {
+    "member_id": _ID,
+    "nickname": "Grace",
+    "is_active": True,
+    "custom_data": {},
+    "login_id": "grace",
+    "is_guest": False,
+    "roles": [],
+    "claims": {},
+    "created_at": _TIME,
+    "email": "grace@example.com",
+    "pending_email": None,
+    "language": None,
+}
 
 EXAMPLES = [
     Example(
@@ -20,20 +34,38 @@ EXAMPLES = [
         route=f"POST {_MEMBERS}/me/email/confirm",
         operation="completeEmailVerification",
         body={"token": "$VERIFY_TOKEN"},
+        answer=_ACCOUNT,
+    ),
+    Example(
+        route=f"DELETE {_MEMBERS}/me/email",
+        operation="deleteOwnEmail",
+        answer={"message": "Address removed.", "id": _ID},
+    ),
+    Example(
+        route=f"PUT {_MEMBERS}/me/password",
+        operation="replaceOwnPassword",
+        body={"password": "correct horse battery"},
+        answer={"message": "Password set."},
+    ),
+    Example(
+        route=f"POST {_MEMBERS}/email-undo",
+        operation="restoreEmail",
+        body={"token": "$UNDO_TOKEN"},
         answer={
-            "member_id": _ID,
-            "nickname": "Grace",
-            "is_active": True,
-            "custom_data": {},
-            "login_id": "grace",
-            "is_guest": False,
-            "roles": [],
-            "claims": {},
-            "created_at": _TIME,
-            "email": "grace@example.com",
-            "pending_email": None,
-            "language": None,
+            "message": "The account has this address again. Choose a new password by the link that was mailed to it."
         },
+    ),
+    Example(
+        route=f"POST {_MEMBERS}/email-sign-in",
+        operation="createEmailSignIn",
+        body={"email": "grace@example.com"},
+        answer={"ticket": "…", "expires_at": _TIME},
+    ),
+    Example(
+        route=f"POST {_MEMBERS}/email-sign-in/confirm",
+        operation="completeEmailSignIn",
+        body={"token": "$SIGN_IN_TOKEN"},
+        answer={"member_id": _ID, "nickname": None, "access_token": "eyJ…", "refresh_token": "eyJ…"},
     ),
     Example(
         route=f"POST {_MEMBERS}/email-verification",

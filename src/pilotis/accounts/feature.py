@@ -1,8 +1,11 @@
-"""Accounts: verification of addresses and forgotten passwords."""
+"""Accounts: verification of addresses, forgotten passwords, and sign-in by mail."""
 
 from __future__ import annotations
 
-from pilotis.accounts.endpoints import AccountPageEndpoints, ProofEndpoints
+from pilotis.accounts.claims import Claims
+from pilotis.accounts.endpoints import AccountPageEndpoints, MailSignInEndpoints, ProofEndpoints
+from pilotis.accounts.mail_sign_in import MailSignIn
+from pilotis.accounts.mailing import Codes
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.tasks import periodic
 from pilotis.apps.feature import AppsFeature
@@ -10,18 +13,23 @@ from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
+from pilotis.oauth.feature import OAuthFeature
 
 
 class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Accounts."""
 
-    described = (ProofEndpoints, AccountPageEndpoints)
+    described = (ProofEndpoints, MailSignInEndpoints, AccountPageEndpoints)
 
     proofs: Proofs
 
 
-def feature(floor: Floor, members: MembersFeature, mail: MailFeature, apps: AppsFeature) -> AccountsFeature:
+def feature(
+    floor: Floor, members: MembersFeature, mail: MailFeature, apps: AppsFeature, oauth: OAuthFeature
+) -> AccountsFeature:
     """Return the feature."""
+    codes = Codes(floor.signing_keys)
+    claims = Claims(members.members, oauth.links)
     proofs = Proofs(
         floor.database,
         members.members,
@@ -29,14 +37,32 @@ def feature(floor: Floor, members: MembersFeature, mail: MailFeature, apps: Apps
         floor.jobs,
         floor.passwords,
         floor.rate_limits,
-        floor.signing_keys,
+        codes,
+        apps.apps,
+        claims,
+        floor.base_url,
+    )
+    sign_in = MailSignIn(
+        floor.database,
+        apps.apps,
+        members.members,
+        claims,
+        mail.mails,
+        floor.jobs,
+        floor.rate_limits,
+        codes,
+        oauth.social,
         floor.base_url,
     )
     members.members.attach(proofs.claimed)
     return AccountsFeature(
         name="accounts",
-        endpoints=[ProofEndpoints(proofs), AccountPageEndpoints(proofs, apps.apps)],
-        jobs=[proofs.kind],
+        endpoints=[
+            ProofEndpoints(proofs),
+            MailSignInEndpoints(sign_in),
+            AccountPageEndpoints(proofs, apps.apps),
+        ],
+        jobs=[proofs.kind, sign_in.kind],
         periodic=periodic(floor.database),
         proofs=proofs,
     )

@@ -6,9 +6,6 @@ its time tells whether there is such a member.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets as random
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -16,14 +13,20 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.accounts import store
+from pilotis.accounts.claims import Claims
 from pilotis.accounts.errors import (
+    EmailRequiredError,
     EmailVerifiedError,
     InvalidMailCodeError,
+    LastWayInError,
+    PasswordSetError,
     ReauthenticationRequiredError,
     TokenExpiredError,
 )
+from pilotis.accounts.mailing import CODE_LIFETIME, Codes, write_within_budget
 from pilotis.accounts.store import NewProof, Proof
 from pilotis.accounts.types import EmailConfirmation, EmailTicket, EmailVerification, MailedReset, ResetRequest
+from pilotis.apps.service import Apps
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo
 from pilotis.jobs.kinds import Job, JobKind
@@ -31,27 +34,32 @@ from pilotis.jobs.queue import Jobs
 from pilotis.kit import clock
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.crypto import MasterKeyring, derive_key, random_token, secret_hash
+from pilotis.kit.crypto import random_token, secret_hash
 from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
 from pilotis.kit.passwords import Passwords
 from pilotis.mail.service import Mails, NewMail, Writer, require_address
-from pilotis.mail.types import Purpose
-from pilotis.members.service import EmailClaim, EmailTakenError, Members, NoPasswordError, WrongPasswordError
+from pilotis.members.gate.service import password_version
+from pilotis.members.service import (
+    EmailClaim,
+    EmailTakenError,
+    LoginDisabledError,
+    Members,
+    NoPasswordError,
+    WrongPasswordError,
+)
 from pilotis.members.service import check_password as check_new_password
 from pilotis.members.types import Account
-from pilotis.security.rate_limits import HOUR_SECONDS, RateLimits
+from pilotis.security.rate_limits import RateLimits
 from pilotis.security.single_use import app_of, mint
 
 VERIFY_LIFETIME = timedelta(hours=24)
 RESET_LIFETIME = timedelta(hours=1)
-CODE_LIFETIME = timedelta(minutes=10)
+UNDO_LIFETIME = timedelta(days=7)
 FRESH = timedelta(minutes=5)
-_VERIFY_PREFIX, _RESET_PREFIX = "mv_", "mr_"
-_PER_NETWORK, _PER_ADDRESS, _PER_DAY = 5, 20, 50
-_DAY_SECONDS = 24 * 3600
+_PREFIXES = {"verify_email": "mv_", "reset_password": "mr_", "undo_email": "mu_"}
 
 
 class ProofJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +86,9 @@ class Proofs:
         jobs: Jobs,
         passwords: Passwords,
         rate_limits: RateLimits,
-        keys: MasterKeyring,
+        codes: Codes,
+        apps: Apps,
+        claims: Claims,
         base_url: str,
     ) -> None:
         self._database = database
@@ -87,7 +97,9 @@ class Proofs:
         self._jobs = jobs
         self._passwords = passwords
         self._rate_limits = rate_limits
-        self._keys = keys
+        self._codes = codes
+        self._apps = apps
+        self._claims = claims
         self._base_url = base_url
         self.kind = JobKind(name="accounts.mail", queue="light", payload=ProofJob, run=self._run)
 
@@ -108,18 +120,17 @@ class Proofs:
     ) -> EmailTicket:
         """Mail a code and a link to an address of the signed-in member, and return the code's ticket.
 
-        Raises `ReauthenticationRequiredError` and `EmailVerifiedError`.
+        Once proved it replaces the address that the member has. Raises `ReauthenticationRequiredError`, and
+        `EmailVerifiedError` for that address.
         """
         require_address("email", email)
         require_verification(app)
         ticket = random_token()
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member.member_id)
-            if state is None or state.email is not None:
+            if state is None or state.email_folded == folded(email):
                 raise EmailVerifiedError
-            began = await self._members.session_began(connection, app.app_id, member.session_id)
-            if not member.is_guest and (began is None or clock.now() - began > FRESH):
-                raise ReauthenticationRequiredError
+            await require_fresh(self._members, connection, app, member)
             job = ProofJob(
                 purpose="verify_email",
                 network=one_client(client.address),
@@ -165,15 +176,16 @@ class Proofs:
         Who can read the mail but did not choose the password does not confirm the account.
         """
         proof = await self._by_link(app.app_id, "verify_email", given.token)
-        stored = await self._members.password_hash(app.app_id, proof.member_id)
+        member_id = proof.member_id or ""
+        stored = await self._members.password_hash(app.app_id, member_id)
         if stored is None:
             raise NoPasswordError
-        key = f"password:{app.app_id}:{proof.member_id}"
+        key = f"password:{app.app_id}:{member_id}"
         await self._rate_limits.attempt_password(client, app, key)
         if not await self._passwords.verify(stored, given.password):
             raise WrongPasswordError
         await self._rate_limits.forgive(app, key)
-        await self._verify(app, Actor("member", proof.member_id, client.request_id), proof)
+        await self._verify(app, Actor("member", member_id, client.request_id), proof)
 
     async def deny(self, app: AppInfo, token: str) -> None:
         """End a claim of an address: its reader did not make the account."""
@@ -188,18 +200,27 @@ class Proofs:
         # Before a password is hashed, which is costly.
         proof = await self._by_link(app.app_id, "reset_password", given.token)
         password_hash = await self._passwords.hash(given.password)
-        actor = Actor("member", proof.member_id, client.request_id)
+        member_id = proof.member_id or ""
+        actor = Actor("member", member_id, client.request_id)
         async with self._database.transaction(app.app_id) as connection:
-            state = await self._members.lock_account(connection, app.app_id, proof.member_id)
-            is_same = state is not None and _version(state.password_hash) == proof.password_version
-            has_address = state is not None and state.email_folded == proof.email_folded and state.is_active
-            if not (is_same and has_address and await store.use(connection, app.app_id, proof.proof_id)):
+            state = await self._members.lock_account(connection, app.app_id, member_id)
+            is_same = state is not None and password_version(state.password_hash) == proof.password_version
+            if state is None or not (is_same and state.is_active):
                 raise TokenExpiredError
-            await self._members.reset_password(connection, app, actor, proof.member_id, password_hash)
-            await store.end_of_member(connection, app.app_id, proof.member_id)
+            is_claim = state.email is None and proof.email_folded == state.login_id
+            if not (is_claim or state.email_folded == proof.email_folded):
+                raise TokenExpiredError
+            if not await store.use(connection, app.app_id, proof.proof_id):
+                raise TokenExpiredError
+            if is_claim:
+                await self._claims.claim(connection, app, actor, member_id, proof.email, password_hash)
+                await store.end_of_email(connection, app.app_id, proof.email_folded)
+            else:
+                await self._members.reset_password(connection, app, actor, member_id, password_hash)
+                await store.end_of_member(connection, app.app_id, member_id)
 
     async def _by_link(self, app_id: UUID, purpose: store.ProofPurpose, token: str) -> Proof:
-        if app_of(_prefix(purpose), token) != app_id:
+        if app_of(_PREFIXES[purpose], token) != app_id:
             raise TokenExpiredError
         proof = await store.by_link(self._database.of(app_id), app_id, purpose, secret_hash(token))
         if proof is None:
@@ -209,42 +230,124 @@ class Proofs:
     async def _by_code(self, app: AppInfo, member: MemberInfo, code: str, ticket: str | None) -> Proof:
         hashed = None if ticket is None else secret_hash(ticket)
         proof = await store.count_try(self._database, app.app_id, member.member_id, member.session_id, hashed)
-        if proof is None or proof.code_hmac is None:
-            raise InvalidMailCodeError
-        fitting = [key for key in self._keys.keys.accepted if _is_code(key, app.app_id, proof, code)]
-        if not fitting:
+        if proof is None or not self._codes.fits(app.app_id, proof, code):
             raise InvalidMailCodeError
         return proof
 
     async def _verify(self, app: AppInfo, actor: Actor, proof: Proof) -> None:
-        """Give a member its address by a proof. All other claims of the address end."""
+        """Give a member its address by a proof. All other claims of the address end, and the one before is told."""
+        member_id = proof.member_id or ""
+        writer = await self._mails.writer(app.app_id)
         try:
             async with self._database.transaction(app.app_id) as connection:
-                state = await self._members.lock_account(connection, app.app_id, proof.member_id)
-                if (
-                    state is None
-                    or not state.is_active
-                    or state.email is not None
-                    or not await store.use(connection, app.app_id, proof.proof_id)
-                ):
+                state = await self._members.lock_account(connection, app.app_id, member_id)
+                if state is None or not state.is_active or not await store.use(connection, app.app_id, proof.proof_id):
                     raise TokenExpiredError
-                await self._members.set_email(connection, app, actor, proof.member_id, proof.email)
+                await self._members.set_email(connection, app, actor, member_id, proof.email)
                 await store.end_of_email(connection, app.app_id, proof.email_folded)
+                await self._tell_former(connection, writer, member_id, state.email, state.language)
         except EmailTakenError:
             # Another member has verified it in this moment. Its owner knows; the other one learns nothing.
             raise TokenExpiredError from None
+
+    async def set_first_password(self, app: AppInfo, actor: Actor, member: MemberInfo, password: str) -> None:
+        """Set the password of the signed-in member, which has none.
+
+        Raises `LoginDisabledError`, `NoPasswordError` for a guest, `PasswordSetError` and
+        `ReauthenticationRequiredError`.
+        """
+        if not app.allow_id_password_login:
+            raise LoginDisabledError
+        if member.is_guest:
+            raise NoPasswordError
+        check_new_password(password, app.limits)
+        password_hash = await self._passwords.hash(password)
+        async with self._database.transaction(app.app_id) as connection:
+            state = await self._members.lock_account(connection, app.app_id, member.member_id)
+            if state is None or state.password_hash is not None:
+                raise PasswordSetError
+            await require_fresh(self._members, connection, app, member)
+            await self._members.set_first_password(connection, app, actor, member.member_id, password_hash)
+
+    async def remove_email(self, app: AppInfo, actor: Actor, member: MemberInfo) -> None:
+        """Remove the signed-in member's address; the address gets a link that undoes it.
+
+        Raises `ReauthenticationRequiredError`, `EmailRequiredError`, and `LastWayInError` if the member could not sign
+        in any more.
+        """
+        if app.accounts.email_verification == "required":
+            raise EmailRequiredError
+        writer = await self._mails.writer(app.app_id)
+        has_identity = await self._claims.has_identity(app.app_id, member.member_id)
+        async with self._database.transaction(app.app_id) as connection:
+            state = await self._members.lock_account(connection, app.app_id, member.member_id)
+            if state is None or state.email is None:
+                return
+            await require_fresh(self._members, connection, app, member)
+            if not has_identity and (state.password_hash is None or state.login_id is None):
+                raise LastWayInError
+            await self._members.remove_email(connection, app, actor, member.member_id)
+            await self._tell_former(connection, writer, member.member_id, state.email, state.language)
+
+    async def undo(self, app: AppInfo, client: Client, token: str) -> None:
+        """Give an address back to its member by the link that it got when it was replaced or removed.
+
+        Whoever did that may have set a password or added other ways in: all of them end, and a link for a new password
+        is mailed. Raises `TokenExpiredError`, also if another member has verified the address since.
+        """
+        proof = await self._by_link(app.app_id, "undo_email", token)
+        writer = await self._mails.writer(app.app_id)
+        member_id = proof.member_id or ""
+        actor = Actor("member", member_id, client.request_id)
+        try:
+            async with self._database.transaction(app.app_id) as connection:
+                state = await self._members.lock_account(connection, app.app_id, member_id)
+                if state is None or not await store.use(connection, app.app_id, proof.proof_id):
+                    raise TokenExpiredError
+                await self._claims.claim(connection, app, actor, member_id, proof.email, None)
+                asked = ProofJob(purpose="reset_password", network=one_client(client.address), email=proof.email)
+                await self._write_reset(connection, writer, app, asked)
+        except EmailTakenError:
+            raise TokenExpiredError from None
+
+    async def _tell_former(
+        self, connection: Connection, writer: Writer, member_id: str, former: str | None, language: Language | None
+    ) -> None:
+        """Mail a link that undoes the change to the address that a member had until now, if it had one."""
+        if former is None:
+            return
+        link = mint(_PREFIXES["undo_email"], writer.app_id)
+        mail = NewMail(
+            "address_changed",
+            former,
+            language or "en",
+            member_id,
+            link=f"{self._base_url}/account/{writer.app_id}/undo#{link.text}",
+            lifetime=UNDO_LIFETIME,
+        )
+        await writer.write(connection, mail)
+        new = NewProof(
+            proof_id=uuid7(),
+            purpose="undo_email",
+            member_id=member_id,
+            email=former,
+            email_folded=folded(former),
+            link_hash=link.hash,
+        )
+        await store.insert(connection, writer.app_id, new, UNDO_LIFETIME, UNDO_LIFETIME)
 
     async def _run(self, job: Job[ProofJob]) -> None:
         """Write the mail that was asked for, or none."""
         try:
             writer = await self._mails.writer(job.app_id)
+            app = await self._apps.by_id(job.app_id)
         except NotFoundError:
             return
         async with job.transaction() as connection:
             if job.payload.purpose == "verify_email":
                 await self._write_verification(connection, writer, job.payload)
             else:
-                await self._write_reset(connection, writer, job.payload)
+                await self._write_reset(connection, writer, app, job.payload)
             await job.finish(connection)
 
     async def _write_verification(self, connection: Connection, writer: Writer, asked: ProofJob) -> None:
@@ -252,7 +355,7 @@ class Proofs:
         assert member_id is not None
         assert email is not None
         state = await self._members.lock_account(connection, app_id, member_id)
-        if state is None or state.email is not None:
+        if state is None or state.email_folded == folded(email):
             return
         owner = await self._members.by_email(connection, app_id, folded(email))
         if owner is not None:
@@ -260,9 +363,10 @@ class Proofs:
             mail = NewMail("address_in_use", owner.email, owner.language or asked.language or "en", owner.member_id)
             await self._write(connection, writer, asked, mail)
             return
-        proof_id, link, code = uuid7(), mint(_VERIFY_PREFIX, app_id), f"{random.randbelow(10**6):06}"
+        proof_id, link = uuid7(), mint(_PREFIXES["verify_email"], app_id)
+        code, code_hmac = self._codes.new(app_id, proof_id)
         mail = NewMail(
-            "verify_email",
+            "verify_email" if state.email is None else "change_email",
             email,
             state.language or asked.language or "en",
             member_id,
@@ -281,19 +385,21 @@ class Proofs:
                 link_hash=link.hash,
                 session_id=asked.session_id,
                 ticket_hash=None if asked.ticket_hash is None else bytes.fromhex(asked.ticket_hash),
-                code_hmac=_code_hmac(self._keys.keys.current, app_id, proof_id, code),
+                code_hmac=code_hmac,
             )
             await store.insert(connection, app_id, new, VERIFY_LIFETIME, CODE_LIFETIME)
 
-    async def _write_reset(self, connection: Connection, writer: Writer, asked: ProofJob) -> None:
+    async def _write_reset(self, connection: Connection, writer: Writer, app: AppInfo, asked: ProofJob) -> None:
         app_id = writer.app_id
         if asked.email is not None:
             found = await self._members.by_email(connection, app_id, folded(asked.email))
         else:
             found = await self._members.by_login_id(connection, app_id, asked.login_id or "")
+        if found is None:
+            found = await self._members.unproven_account(connection, app, asked.email or asked.login_id or "")
         if found is None or not found.is_active:
             return
-        link = mint(_RESET_PREFIX, app_id)
+        link = mint(_PREFIXES["reset_password"], app_id)
         mail = NewMail(
             "reset_password",
             found.email,
@@ -310,50 +416,25 @@ class Proofs:
                 email=found.email,
                 email_folded=folded(found.email),
                 link_hash=link.hash,
-                password_version=_version(found.password_hash),
+                password_version=password_version(found.password_hash),
             )
             await store.insert(connection, app_id, new, RESET_LIFETIME, RESET_LIFETIME)
 
     async def _write(self, connection: Connection, writer: Writer, asked: ProofJob, mail: NewMail) -> bool:
-        """Write a mail within the budgets of its address; False, and a record for the console, beyond them."""
-        if await self._is_within_budget(connection, writer.app_id, mail.purpose, mail.recipient, asked.network):
-            await writer.write(connection, mail)
-            return True
-        await writer.drop(connection, mail, "The address was asked for too often.")
-        return False
+        return await write_within_budget(self._rate_limits, connection, writer, mail, asked.network)
 
-    async def _is_within_budget(
-        self, connection: Connection, app_id: UUID, purpose: Purpose, address: str, network: str
-    ) -> bool:
-        """Count a mail. An asker's network has its own budget, so that nobody locks others out easily."""
-        hashed = secret_hash(folded(address)).hex()
-        key = f"proof:{app_id}:{purpose}:{hashed}"
-        return (
-            await self._rate_limits.permits(connection, f"{key}:{network}", _PER_NETWORK, HOUR_SECONDS)
-            and await self._rate_limits.permits(connection, key, _PER_ADDRESS, HOUR_SECONDS)
-            and await self._rate_limits.permits(connection, f"proof:{hashed}", _PER_DAY, _DAY_SECONDS)
-        )
+
+async def require_fresh(members: Members, connection: Connection, app: AppInfo, member: MemberInfo) -> None:
+    """Raise `ReauthenticationRequiredError` unless the member has proved within five minutes who it is.
+
+    Guests are always fresh: they have nothing to prove it with.
+    """
+    began = await members.session_began(connection, app.app_id, member.session_id)
+    if not member.is_guest and (began is None or clock.now() - began > FRESH):
+        raise ReauthenticationRequiredError
 
 
 def require_verification(app: AppInfo) -> None:
     """Raise a validation error if the app verifies no addresses."""
     if app.accounts.email_verification == "off":
         raise invalid("email", "email: this app does not verify addresses.", "NOT_ACCEPTED")
-
-
-def _prefix(purpose: store.ProofPurpose) -> str:
-    return _VERIFY_PREFIX if purpose == "verify_email" else _RESET_PREFIX
-
-
-def _code_hmac(master_key: bytes, app_id: UUID, proof_id: UUID, code: str) -> bytes:
-    """Return what is stored of a code: there are only a million, so that a plain hash would tell it."""
-    key = derive_key(master_key, "accounts/codes")
-    return hmac.digest(key, app_id.bytes + proof_id.bytes + code.encode(), "sha256")
-
-
-def _is_code(master_key: bytes, app_id: UUID, proof: Proof, code: str) -> bool:
-    return hmac.compare_digest(_code_hmac(master_key, app_id, proof.proof_id, code), proof.code_hmac or b"")
-
-
-def _version(password_hash: str | None) -> bytes:
-    return hashlib.sha256((password_hash or "").encode()).digest()

@@ -12,15 +12,15 @@ from asyncpg import Connection
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 
-ProofPurpose = Literal["verify_email", "reset_password"]
+ProofPurpose = Literal["verify_email", "reset_password", "sign_in", "undo_email"]
 MAX_TRIES = 5
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """A proof that is still open."""
+    """A proof that is still open; that of an address without a member has none."""
 
     proof_id: UUID
-    member_id: str
+    member_id: str | None
     email: str
     email_folded: str
     code_hmac: bytes | None
@@ -32,7 +32,7 @@ class NewProof(msgspec.Struct, frozen=True, kw_only=True):
 
     proof_id: UUID
     purpose: ProofPurpose
-    member_id: str
+    member_id: str | None
     email: str
     email_folded: str
     link_hash: bytes
@@ -111,6 +111,22 @@ async def count_try(
         app_id,
         member_id,
         session_id,
+        ticket_hash,
+        tenant=app_id,
+    )
+    return None if row is None else Proof(**row)
+
+
+async def count_ticket_try(database: Database, app_id: UUID, ticket_hash: bytes) -> Proof | None:
+    """Count a try of a code that signs in, and return its proof; None without one, or after five tries."""
+    row = await database.fetchrow(
+        f"""
+        update pilotis.account_proofs set tries = tries + 1
+        where app_id = $1 and ticket_hash = $2 and purpose = 'sign_in' and tries < {MAX_TRIES}
+            and code_expires_at > now()
+        returning {_PROOF}
+        """,
+        app_id,
         ticket_hash,
         tenant=app_id,
     )

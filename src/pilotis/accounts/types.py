@@ -40,6 +40,32 @@ class EmailConfirmation(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
             raise invalid("code", "Either code, perhaps with ticket, or token is expected.")
 
 
+class EmailSignIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Who wants to sign in by mail; the mailed link leads to `redirect_uri`, one of the app's `login_redirect_uris`."""
+
+    email: Email
+    redirect_uri: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
+
+
+class EmailSignInConfirmation(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The mailed code with the ticket of the browser that asked for it, or the token of the mailed link."""
+
+    code: Code | None = None
+    ticket: Token | None = None
+    token: Token | None = None
+
+    def __post_init__(self) -> None:
+        """Require one proof."""
+        if (self.code is None) != (self.ticket is None) or (self.code is None) == (self.token is None):
+            raise invalid("code", "Either code and ticket, or token is expected.")
+
+
+class FirstPassword(msgspec.Struct, forbid_unknown_fields=True):
+    """The password of a member that has none yet."""
+
+    password: Password
+
+
 class EmailVerification(msgspec.Struct, forbid_unknown_fields=True):
     """The token of the mailed link, and the account's password."""
 

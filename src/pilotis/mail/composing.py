@@ -64,15 +64,17 @@ class Template(msgspec.Struct, frozen=True):
 
 
 def compose(language: Language, purpose: Purpose, values: dict[str, str | timedelta]) -> Composed:
-    """Return a mail; durations among the values are written in its language."""
+    """Return a mail; durations among the values are written in its language.
+
+    Paragraphs about a link or a code that the mail does not have are left out.
+    """
     durations, templates = _load(language)
     template = templates[purpose]
     texts = {name: _duration(durations, one) if isinstance(one, timedelta) else one for name, one in values.items()}
     subject = _filled(template.subject, texts)
-    paragraphs = [_filled(paragraph, texts) for paragraph in template.text]
-    content = "\n".join(
-        _paragraph(template, source, text) for source, text in zip(template.text, paragraphs, strict=True)
-    )
+    sources = [one for one in template.text if texts.keys() >= set(_VARIABLE.findall(one))]
+    paragraphs = [_filled(paragraph, texts) for paragraph in sources]
+    content = "\n".join(_paragraph(template, source, text) for source, text in zip(sources, paragraphs, strict=True))
     html = _PAGE.format(language=language, subject=escape(subject), content=content)
     return Composed(subject, "\n\n".join(paragraphs) + "\n", html)
 

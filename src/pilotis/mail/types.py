@@ -11,7 +11,16 @@ from pilotis.http.api.schemas import Email, Paging
 
 MAX_TEXT = 2048
 
-Purpose = Literal["verify_email", "reset_password", "address_in_use", "test"]
+Purpose = Literal[
+    "verify_email",
+    "reset_password",
+    "address_in_use",
+    "sign_in",
+    "change_email",
+    "address_changed",
+    "security_notice",
+    "test",
+]
 """What a mail is for."""
 
 State = Literal["queued", "sent", "deferred", "bounced", "failed", "expired", "suppressed", "stored"]

@@ -85,6 +85,8 @@ class AccountState(msgspec.Struct, frozen=True):
     email: str | None
     email_folded: str | None
     language: Language | None
+    login_id: str | None
+    is_guest: bool
 
 
 class MergedData(msgspec.Struct, frozen=True):

@@ -533,18 +533,77 @@ class Members:
             found = await store.by_email(connection, app_id, folded(normal))
         return found
 
+    async def unproven(self, connection: Connection, app: AppInfo, email_folded: str) -> str | None:
+        """Return the member whose login_id is an address that it never proved, in an app where login_ids are addresses.
+
+        Who proves the address claims that account.
+        """
+        if app.accounts.login_id_form != "email":
+            return None
+        return await store.by_unproven_login_id(connection, app.app_id, email_folded)
+
+    async def unproven_account(self, connection: Connection, app: AppInfo, address: str) -> MailedAccount | None:
+        """Return what `unproven` does, locked and as a member that mail is sent to."""
+        member_id = await self.unproven(connection, app, folded(address))
+        state = None if member_id is None else await store.lock_account(connection, app.app_id, member_id)
+        if member_id is None or state is None:
+            return None
+        return MailedAccount(member_id, address, state.language, state.password_hash, state.is_active)
+
+    async def join(self, connection: Connection, app: AppInfo, actor: Actor, email: str) -> str:
+        """Create a member with an address that a proof has verified, and return its id; raises `EmailTakenError`."""
+        member_id = uuid7_text()
+        login_id = folded(email) if app.accounts.login_id_form == "email" else None
+        async with _unique_address():
+            await self._insert(connection, app, actor, member_id, login_id, None, None)
+            await store.set_email(connection, app.app_id, member_id, email, folded(email))
+        return member_id
+
+    async def hand_over(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        actor: Actor,
+        member_id: str,
+        email: str,
+        password_hash: str | None,
+    ) -> None:
+        """Give a member to who has proved its address: its sessions end; raises `EmailTakenError`.
+
+        It gets the password, or none, and has no second factors.
+        """
+        async with _unique_address():
+            row = await store.hand_over(connection, app.app_id, member_id, email, folded(email), password_hash)
+        assert row is not None
+        changes = [events.updated(actor, row, ["email"])]
+        if await self._sessions.revoke_all(connection, app.app_id, member_id):
+            changes.append(events.about(events.MEMBER_SIGNED_OUT, actor, row))
+        await self.gate.end_tickets(connection, app.app_id, member_id)
+        await self._events.emit_all(connection, app.app_id, changes)
+        await record(connection, app.app_id, actor, "member.claim", member_id)
+
+    async def set_first_password(
+        self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, password_hash: str
+    ) -> None:
+        """Set the password of a member that has none."""
+        await store.set_password(connection, app.app_id, member_id, password_hash)
+        await record(connection, app.app_id, actor, "member.set_password", member_id)
+
+    async def remove_email(self, connection: Connection, app: AppInfo, actor: Actor, member_id: str) -> None:
+        """Remove a member's address."""
+        row = await store.remove_email(connection, app.app_id, member_id)
+        assert row is not None
+        await self._events.emit_all(connection, app.app_id, [events.updated(actor, row, ["email"])])
+        await record(connection, app.app_id, actor, "member.remove_email", member_id)
+
     async def session_began(self, connection: Connection, app_id: UUID, session_id: UUID) -> datetime | None:
-        """Return when a member's session began."""
+        """Return when a member has last proved in a session who it is."""
         return await store.session_began(connection, app_id, session_id)
 
     async def set_email(self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, email: str) -> None:
         """Give a member an address that a proof has verified; raises `EmailTakenError`."""
-        try:
+        async with _unique_address():
             row = await store.set_email(connection, app.app_id, member_id, email, folded(email))
-        except asyncpg.UniqueViolationError as error:
-            if error.constraint_name == "members_email":
-                raise EmailTakenError from None
-            raise
         assert row is not None
         await self._events.emit_all(connection, app.app_id, [events.updated(actor, row, ["email"])])
         await self._sessions.complete(connection, app.app_id, member_id, "email")
@@ -778,4 +837,14 @@ async def _unique_login_id() -> AsyncGenerator[None]:
     except asyncpg.UniqueViolationError as error:
         if error.constraint_name == "login_id_unique":
             raise LoginIdTakenError from None
+        raise
+
+
+@asynccontextmanager
+async def _unique_address() -> AsyncGenerator[None]:
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        if error.constraint_name in {"members_email", "login_id_unique"}:
+            raise EmailTakenError from None
         raise

@@ -332,6 +332,47 @@ async def by_login_id(connection: Connection, app_id: UUID, login_id: str) -> Ma
     return None if row is None else MailedAccount(**row)
 
 
+async def by_unproven_login_id(connection: Connection, app_id: UUID, login_id: str) -> str | None:
+    """Return the member with a login_id, if it has no verified address."""
+    found: str | None = await connection.fetchval(
+        "select member_id from pilotis.members where app_id = $1 and login_id = $2 and email is null", app_id, login_id
+    )
+    return found
+
+
+async def hand_over(
+    connection: Connection, app_id: UUID, member_id: str, email: str, email_folded: str, password_hash: str | None
+) -> MemberData | None:
+    """Set a member's verified address and its password, or none; it has no second factors any more."""
+    row = await connection.fetchrow(
+        f"""
+        update pilotis.members
+        set email = $3, email_folded = $4, password_hash = $5,
+            login_id = case when login_id = email_folded then $4 else login_id end, factors = '{{}}', updated_at = now()
+        where app_id = $1 and member_id = $2 returning {_ITEM}
+        """,
+        app_id,
+        member_id,
+        email,
+        email_folded,
+        password_hash,
+    )
+    return None if row is None else MemberData(**row)
+
+
+async def remove_email(connection: Connection, app_id: UUID, member_id: str) -> MemberData | None:
+    """Remove a member's verified address, and return the member."""
+    row = await connection.fetchrow(
+        f"""
+        update pilotis.members set email = null, email_folded = null, updated_at = now()
+        where app_id = $1 and member_id = $2 returning {_ITEM}
+        """,
+        app_id,
+        member_id,
+    )
+    return None if row is None else MemberData(**row)
+
+
 async def has_email(database: Database, app_id: UUID, email_folded: str) -> bool:
     """Return whether an address is a member's."""
     found = await database.fetchval(
@@ -343,10 +384,12 @@ async def has_email(database: Database, app_id: UUID, email_folded: str) -> bool
 async def set_email(
     connection: Connection, app_id: UUID, member_id: str, email: str, email_folded: str
 ) -> MemberData | None:
-    """Give a member its verified address, and return the member."""
+    """Give a member its verified address, and return the member. A login_id that was its address before follows."""
     row = await connection.fetchrow(
         f"""
-        update pilotis.members set email = $3, email_folded = $4, updated_at = now()
+        update pilotis.members
+        set email = $3, email_folded = $4, updated_at = now(),
+            login_id = case when login_id = email_folded then $4 else login_id end
         where app_id = $1 and member_id = $2 returning {_ITEM}
         """,
         app_id,
@@ -379,9 +422,11 @@ async def set_password(connection: Connection, app_id: UUID, member_id: str, pas
 
 
 async def session_began(connection: Connection, app_id: UUID, session_id: UUID) -> datetime | None:
-    """Return when a session began."""
+    """Return when the subject of a session has last proved who it is."""
     began: datetime | None = await connection.fetchval(
-        "select created_at from pilotis.sessions where app_id = $1 and session_id = $2", app_id, session_id
+        "select coalesce(auth_time, created_at) from pilotis.sessions where app_id = $1 and session_id = $2",
+        app_id,
+        session_id,
     )
     return began
 

@@ -106,7 +106,7 @@ class AccountDeletion(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DeletedAccount(msgspec.Struct):
-    """The member that was deleted."""
+    """The member that was deleted, or that something of was."""
 
     message: str
     id: MemberId

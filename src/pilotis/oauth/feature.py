@@ -86,6 +86,8 @@ class OAuthFeature(Feature, frozen=True, kw_only=True, eq=False):
     clients: Clients
     logos: Logos
     connections: Connections
+    links: MemberLinks
+    social: SocialLogin
     social_providers: SocialProviders
 
 
@@ -130,6 +132,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
         VendorClient(lambda: floor.outgoing),
         issuer,
     )
+    links = MemberLinks(floor.database, connections)
     consent = Consent(floor.database, floor.events, tokens_issuer, floor.sessions)
 
     async def start() -> None:
@@ -162,7 +165,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
             OAuthClientEndpoints(clients),
             LogoEndpoints(logos),
             GrantEndpoints(Grants(floor.database, backchannel), keys),
-            MemberLinkEndpoints(MemberLinks(floor.database, connections)),
+            MemberLinkEndpoints(links),
             SocialProviderEndpoints(providers),
             SocialLoginEndpoints(social),
             SocialCallbacks(social),
@@ -176,5 +179,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
         clients=clients,
         logos=logos,
         connections=connections,
+        links=links,
+        social=social,
         social_providers=providers,
     )

@@ -22,6 +22,7 @@ NAMES = (
     "getting-started",
     "members",
     "mail",
+    "accounts",
     "tables",
     "rules",
     "rows",

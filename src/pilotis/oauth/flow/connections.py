@@ -21,7 +21,8 @@ from pilotis.oauth.flow.records import ConsentOfClient
 from pilotis.oauth.flow.scope_texts import BUILT_IN, language
 from pilotis.oauth.flow.types import ConnectedClient, Connection, GrantedScope
 from pilotis.oauth.logout.backchannel import BackchannelLogout, EndedSession
-from pilotis.oauth.tokens.store import revoke_of_consent
+from pilotis.oauth.tokens.records import RevokedGrant
+from pilotis.oauth.tokens.store import revoke_of_consent, revoke_of_member
 from pilotis.security.audit.service import record
 
 
@@ -60,18 +61,32 @@ class Connections:
         The audit log has it if somebody else than the member ended it.
         """
         async with self._database.transaction(app_id) as connection:
-            consent = await store.delete_consent(connection, app_id, member_id, consent_id)
-            if consent is None:
-                raise ConsentNotFoundError
-            gone = ConnectionEvent(
-                consent_id=consent_id, client_id=consent.client_id, member_id=member_id, scopes=consent.scopes
-            )
-            await self._events.emit_all(connection, app_id, [about(CONNECTION_REVOKED, actor, gone)])
-            if actor.kind != "member":
-                await record(connection, app_id, actor, "member.end_consent", member_id, client_id=consent.client_id)
-            for row in await revoke_of_consent(connection, app_id, consent_id, "disconnected"):
-                ended = EndedSession(row.client_id, row.session_id, row.member_id)
-                await self._backchannel.enqueue(connection, app_id, ended)
+            await self._end(connection, app_id, actor, member_id, consent_id)
+
+    async def end_all(self, connection: DatabaseConnection, app_id: UUID, actor: Actor, member_id: str) -> None:
+        """Do what `end` does for all of a member's connections and offline grants, in the caller's transaction."""
+        for consent_id in await store.lock_consents(connection, app_id, member_id):
+            await self._end(connection, app_id, actor, member_id, consent_id)
+        for row in await revoke_of_member(connection, app_id, member_id, "disconnected"):
+            await self._tell(connection, app_id, row)
+
+    async def _end(
+        self, connection: DatabaseConnection, app_id: UUID, actor: Actor, member_id: str, consent_id: UUID
+    ) -> None:
+        consent = await store.delete_consent(connection, app_id, member_id, consent_id)
+        if consent is None:
+            raise ConsentNotFoundError
+        gone = ConnectionEvent(
+            consent_id=consent_id, client_id=consent.client_id, member_id=member_id, scopes=consent.scopes
+        )
+        await self._events.emit_all(connection, app_id, [about(CONNECTION_REVOKED, actor, gone)])
+        if actor.kind != "member":
+            await record(connection, app_id, actor, "member.end_consent", member_id, client_id=consent.client_id)
+        for row in await revoke_of_consent(connection, app_id, consent_id, "disconnected"):
+            await self._tell(connection, app_id, row)
+
+    async def _tell(self, connection: DatabaseConnection, app_id: UUID, row: RevokedGrant) -> None:
+        await self._backchannel.enqueue(connection, app_id, EndedSession(row.client_id, row.session_id, row.member_id))
 
     async def covers(self, consumer_app_id: UUID, client_id: str, event: Event) -> bool:
         """Return whether a client may receive a domain event in a consumer app, given its scopes and the consent."""

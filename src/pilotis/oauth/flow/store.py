@@ -257,6 +257,19 @@ async def connections(
     )
 
 
+async def lock_consents(connection: Connection, app_id: UUID, member_id: str) -> list[UUID]:
+    """Return the ids of a member's consents, locked until the transaction ends."""
+    rows = await connection.fetch(
+        """
+        select consent_id from pilotis.oauth_consents where app_id = $1 and member_id = $2
+        order by consent_id for update
+        """,
+        app_id,
+        member_id,
+    )
+    return [consent_id for (consent_id,) in rows]
+
+
 async def delete_consent(
     connection: Connection, app_id: UUID, member_id: str, consent_id: UUID
 ) -> DeletedConsent | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from asyncpg import Connection
+
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage, Paging
@@ -11,7 +13,7 @@ from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.oauth.flow.connections import Connections
-from pilotis.oauth.flow.types import Connection
+from pilotis.oauth.flow.types import Connection as ConnectedTo
 from pilotis.oauth.social import store
 from pilotis.oauth.social.types import MemberIdentity
 from pilotis.security.audit.service import record
@@ -44,9 +46,18 @@ class MemberLinks:
                 raise IdentityNotFoundError
             await record(connection, app_id, actor, "member.unlink", member_id, provider=provider)
 
+    async def end_all(self, connection: Connection, app_id: UUID, actor: Actor, member_id: str) -> None:
+        """Unlink all of a member's accounts at vendors and end all its connections, in the caller's transaction."""
+        await store.delete_all_identities(connection, app_id, member_id)
+        await self._connections.end_all(connection, app_id, actor, member_id)
+
+    async def has_identity(self, app_id: UUID, member_id: str) -> bool:
+        """Return whether a member signs in with an account at a vendor."""
+        return bool(await store.identities(self._database, app_id, member_id))
+
     async def consents(
         self, app: AppInfo, member_id: str, paging: Paging, wanted_language: str | None
-    ) -> ItemPage[Connection]:
+    ) -> ItemPage[ConnectedTo]:
         """Return a page of a member's connections, newest first."""
         await self._require(app.app_id, member_id)
         return await self._connections.page(app, member_id, paging, wanted_language)

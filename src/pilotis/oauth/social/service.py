@@ -23,6 +23,7 @@ from pilotis.kit.crypto import random_token
 from pilotis.kit.ids import uuid7
 from pilotis.members.gate.service import settled
 from pilotis.members.service import Members
+from pilotis.oauth import settings_store
 from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.errors import InvalidRequestError
 from pilotis.oauth.flow.granting import REQUEST_PREFIX
@@ -123,6 +124,11 @@ class SocialLogin:
             )
         url = self._authorization_url(vendor, account, state, minted.text)
         return SocialLoginUrl(url, name, int(_STATE_LIFETIME.total_seconds()))
+
+    async def is_own_page(self, app_id: UUID, uri: str) -> bool:
+        """Return whether a page may receive the tokens of an app's members."""
+        row = await settings_store.settings(self._database, app_id)
+        return row is not None and uri in row.login_redirect_uris
 
     async def returned(self, provider: str, parameters: Parameters) -> str:
         """Return the URL to which a browser that returns from a vendor is redirected, with a code or an error.

@@ -235,3 +235,10 @@ async def delete_identities(connection: Connection, app_id: UUID, member_id: str
         provider,
     )
     return tag != "DELETE 0"
+
+
+async def delete_all_identities(connection: Connection, app_id: UUID, member_id: str) -> None:
+    """Unlink all of a member's accounts at vendors."""
+    await connection.execute(
+        "delete from pilotis.member_identities where app_id = $1 and member_id = $2", app_id, member_id
+    )

@@ -258,6 +258,24 @@ async def revoke_of_consent(connection: Connection, app_id: UUID, consent_id: UU
     return [RevokedGrant(**row) for row in rows]
 
 
+async def revoke_of_member(connection: Connection, app_id: UUID, member_id: str, reason: str) -> list[RevokedGrant]:
+    """Revoke all grants of a member, as `revoke_of_consent` does."""
+    rows = await connection.fetch(
+        """
+        with ended as (
+            update pilotis.oauth_grants set revoked_at = now(), revoke_reason = $3
+            where app_id = $1 and member_id = $2 and revoked_at is null
+            returning client_id, session_id, member_id
+        )
+        select distinct client_id, session_id, member_id from ended
+        """,
+        app_id,
+        member_id,
+        reason,
+    )
+    return [RevokedGrant(**row) for row in rows]
+
+
 async def revoke_token(database: Database, app_id: UUID, jti: UUID, expires_at: datetime) -> None:
     """Revoke one access token."""
     await database.execute(

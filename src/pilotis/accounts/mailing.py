@@ -1,0 +1,64 @@
+"""Mailed codes and links: how they are made and compared, and how many mails an address gets."""
+
+from __future__ import annotations
+
+import hmac
+import secrets as random
+from datetime import timedelta
+from uuid import UUID
+
+from asyncpg import Connection
+
+from pilotis.accounts.store import Proof
+from pilotis.kit.crypto import MasterKeyring, derive_key, secret_hash
+from pilotis.kit.mail_addresses import folded
+from pilotis.mail.service import NewMail, Writer
+from pilotis.security.rate_limits import HOUR_SECONDS, RateLimits
+
+CODE_LIFETIME = timedelta(minutes=10)
+_PER_NETWORK, _PER_ADDRESS, _PER_DAY = 5, 20, 50
+_DAY_SECONDS = 24 * 3600
+
+
+class Codes:
+    """Codes of six digits. There are only a million, so that what is stored of one depends on a key."""
+
+    def __init__(self, keys: MasterKeyring) -> None:
+        self._keys = keys
+
+    def new(self, app_id: UUID, proof_id: UUID) -> tuple[str, bytes]:
+        """Return a code, and what is stored of it."""
+        code = f"{random.randbelow(10**6):06}"
+        return code, _hmac(self._keys.keys.current, app_id, proof_id, code)
+
+    def fits(self, app_id: UUID, proof: Proof, code: str) -> bool:
+        """Return whether it is the code of a proof."""
+        stored = proof.code_hmac or b""
+        keys = self._keys.keys.accepted
+        return any(hmac.compare_digest(_hmac(key, app_id, proof.proof_id, code), stored) for key in keys)
+
+
+def _hmac(master_key: bytes, app_id: UUID, proof_id: UUID, code: str) -> bytes:
+    key = derive_key(master_key, "accounts/codes")
+    return hmac.digest(key, app_id.bytes + proof_id.bytes + code.encode(), "sha256")
+
+
+async def write_within_budget(
+    rate_limits: RateLimits, connection: Connection, writer: Writer, mail: NewMail, network: str
+) -> bool:
+    """Write a mail within the budgets of its address; False, and a record for the console, beyond them.
+
+    An asker's network has its own budget, so that nobody locks others out easily.
+    """
+    hashed = secret_hash(folded(mail.recipient)).hex()
+    key = f"proof:{writer.app_id}:{mail.purpose}:{hashed}"
+    is_within = (
+        await rate_limits.permits(connection, f"{key}:{network}", _PER_NETWORK, HOUR_SECONDS)
+        and await rate_limits.permits(connection, key, _PER_ADDRESS, HOUR_SECONDS)
+        and await rate_limits.permits(connection, f"proof:{hashed}", _PER_DAY, _DAY_SECONDS)
+    )
+    if is_within:
+        await writer.write(connection, mail)
+    else:
+        await writer.drop(connection, mail, "The address was asked for too often.")
+    return is_within
