@@ -455,6 +455,10 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "member.delete",
         lambda app, console: _on_member(app, console, "DELETE"),
     ),
+    "DELETE /v1/apps/:app_id/members/:member_id/factors": (
+        "member.remove_factors",
+        lambda app, console: _on_member(app, console, "DELETE", "/factors"),
+    ),
     "PUT /v1/apps/:app_id/members/:member_id/password": ("member.set_password", _set_password),
     "PATCH /v1/users/:user_id": ("user.deactivate", _deactivate),
     "POST /v1/apps/:app_id/members/:member_id/token": (

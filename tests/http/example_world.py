@@ -21,6 +21,7 @@ from pilotis.oauth.social.types import Recognised
 from pilotis.security import single_use
 from pilotis.workflows.examples import DEFINITION
 from tests import forked
+from tests.accounts import authenticator
 from tests.backstage import run_sql
 from tests.conftest import PASSWORD
 from tests.files.pictures import RED, bands, encoded
@@ -198,6 +199,10 @@ class World:
         elif operation in {"getRowByKey", "updateRowByKey", "deleteRowByKey"}:
             assert self.row_id
             self._of_app("POST", f"/tables/{self.table_id}/unique", {"columns": ["name"]})
+        elif operation == "createTotp":
+            self._change_settings({"second_factor": "optional"})
+        elif operation in {"deleteTotp", "createRecoveryCodes", "deleteMemberFactors"}:
+            assert self._totp_secret
         elif operation == "replaceOwnPassword":
             body = {"token": self.sign_in_token}
             self._member = self._public("POST", "/v1/public/app-members/email-sign-in/confirm", body)
@@ -280,10 +285,41 @@ class World:
 
     @cached_property
     def sign_in_token(self) -> str:
-        settings = {"methods": {"email_link": True}}
-        self._asked("PATCH", f"/v1/apps/{self.app_id}/account-settings", self._console_headers, settings)
+        self._change_settings({"methods": {"email_link": True}})
         self._public("POST", "/v1/public/app-members/email-sign-in", {"email": "grace@example.com"})
         return self._token("sign_in")
+
+    def _change_settings(self, settings: Any) -> None:
+        self._asked("PATCH", f"/v1/apps/{self.app_id}/account-settings", self._console_headers, settings)
+
+    def _of_member(self, path: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {self.access_token}"}
+        return self._asked("POST", f"/v1/public/app-members{path}", headers, body)
+
+    @cached_property
+    def _new_totp_secret(self) -> str:
+        self._change_settings({"second_factor": "optional"})
+        return str(self._of_member("/me/totp")["secret"])
+
+    @property
+    def first_totp_number(self) -> str:
+        return authenticator.code(self._new_totp_secret)
+
+    @cached_property
+    def _totp_secret(self) -> str:
+        self._of_member("/me/totp/confirm", {"code": self.first_totp_number})
+        return self._new_totp_secret
+
+    @property
+    def totp_number(self) -> str:
+        return authenticator.code(self._totp_secret, 1)
+
+    @property
+    def factor_token(self) -> str:
+        assert self._totp_secret
+        with httpx.Client(base_url=self._server.url, headers={"X-Public-Key": self.public_key}) as client:
+            body = {"login_id": "grace", "password": PASSWORD}
+            return str(client.post("/v1/public/app-members/signin", json=body).json()["ticket"])
 
     @cached_property
     def undo_token(self) -> str:

@@ -323,7 +323,7 @@ async def _session_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) ->
     async with operator.database.connection() as connection:
         owner = _claims(tenant.owner["access_token"])["sub"]
         app_id, subject = (
-            (UUID(tenant.app.app_id), tenant.member["member_id"]) if "member_id" in endpoint.path else (CONSOLE, owner)
+            (UUID(tenant.app.app_id), tenant.member["member_id"]) if "member" in endpoint.path else (CONSOLE, owner)
         )
         tokens = await operator.services.sessions.start(connection, app_id, subject, Limits())
     return str(_claims(tokens.access_token)["sid"])

@@ -674,6 +674,19 @@ declare namespace Api {
     code: string;
     message: string;
   }
+  interface DeviceSession {
+    session_id: string;
+    user_agent: string | null;
+    created_at: string;
+    refreshed_at: string;
+    expires_at: string;
+    is_current: boolean;
+    methods: Array<string>;
+    level: number;
+  }
+  interface DeviceSessions {
+    sessions: Array<DeviceSession>;
+  }
   interface Disconnected {
     message: string;
     id: string;
@@ -708,6 +721,10 @@ declare namespace Api {
     message: string;
     tables: number;
     columns: number;
+  }
+  interface EndedSessions {
+    message: string;
+    sessions: number;
   }
   interface Endpoints {
     issuer?: string | null;
@@ -1410,6 +1427,10 @@ declare namespace Api {
     success_count: number;
     failed_count: number;
   }
+  interface OwnFactors {
+    totp: TotpFactor | null;
+    recovery_codes: RecoveryCodesLeft;
+  }
   interface Package {
     name: string;
     version: string;
@@ -1544,6 +1565,10 @@ declare namespace Api {
     parts: Array<string>;
     lost_nodes?: Array<string>;
   }
+  interface Reauthenticated {
+    access_token: string;
+    auth_time: string;
+  }
   interface ReceivedContent {
     hash: string;
     size: number;
@@ -1558,6 +1583,12 @@ declare namespace Api {
   }
   interface Recovered {
     queued: number;
+  }
+  interface RecoveryCodes {
+    recovery_codes: Array<string>;
+  }
+  interface RecoveryCodesLeft {
+    left: number;
   }
   interface ReferencedBy {
     table_id: string;
@@ -2104,6 +2135,14 @@ declare namespace Api {
     access_token: string;
     refresh_token: string;
   }
+  interface TotpFactor {
+    created_at: string;
+  }
+  interface TotpInput {
+    secret: string;
+    uri: string;
+    qr: string;
+  }
   interface Traffic {
     requests: number;
     client_errors: number;
@@ -2501,6 +2540,7 @@ declare namespace Api {
     "DELETE /v1/apps/{}/mail/suppressions/{}": DeletedSuppression;
     "DELETE /v1/apps/{}/members/{}": MemberResult;
     "DELETE /v1/apps/{}/members/{}/consents/{}": Disconnected;
+    "DELETE /v1/apps/{}/members/{}/factors": DeletedAccount;
     "DELETE /v1/apps/{}/members/{}/identities/{}": UnlinkedIdentity;
     "DELETE /v1/apps/{}/members/{}/sessions/{}": Deleted;
     "DELETE /v1/apps/{}/oauth/clients/{}": DeletedClient;
@@ -2525,6 +2565,8 @@ declare namespace Api {
     "DELETE /v1/public/app-members/me": DeletedAccount;
     "DELETE /v1/public/realtime/channels/{}/presence": PresenceResult;
     "DELETE /v1/public/app-members/me/email": DeletedAccount;
+    "DELETE /v1/public/app-members/me/sessions/{}": Deleted;
+    "DELETE /v1/public/app-members/me/totp": DeletedAccount;
     "DELETE /v1/public/storages/files/{}/items/{}": Deleted;
     "DELETE /v1/public/storages/webs/{}/page-metas": PageMetaDeleted;
     "DELETE /v1/public/storages/webs/{}/page-metas/all": PageMetasDeleted;
@@ -2663,6 +2705,8 @@ declare namespace Api {
     "GET /v1/public/account-settings": PublicAccountSettings;
     "GET /v1/public/app-members/me": CurrentMember;
     "GET /v1/public/app-members/me/account": Account;
+    "GET /v1/public/app-members/me/factors": OwnFactors;
+    "GET /v1/public/app-members/me/sessions": DeviceSessions;
     "GET /v1/public/auth-settings": AuthSettings;
     "GET /v1/public/oauth/clients/{}/login-options": LoginOptions;
     "GET /v1/public/oauth/clients/{}/logo": undefined;
@@ -2796,8 +2840,14 @@ declare namespace Api {
     "POST /v1/public/app-members/email-verification/deny": Confirmation;
     "POST /v1/public/app-members/me/email": EmailTicket;
     "POST /v1/public/app-members/me/email/confirm": Account;
+    "POST /v1/public/app-members/me/reauthenticate": Reauthenticated;
+    "POST /v1/public/app-members/me/recovery-codes": RecoveryCodes;
+    "POST /v1/public/app-members/me/sessions/end-others": EndedSessions;
+    "POST /v1/public/app-members/me/totp": TotpInput;
+    "POST /v1/public/app-members/me/totp/confirm": RecoveryCodes;
     "POST /v1/public/app-members/password-reset": Confirmation;
     "POST /v1/public/app-members/password-reset/confirm": Confirmation;
+    "POST /v1/public/app-members/second-factor": SignedIn;
     "POST /v1/public/app-members/signin": SignedIn;
     "POST /v1/public/app-members/signout": Confirmation;
     "POST /v1/public/app-members/signup": SignedIn;

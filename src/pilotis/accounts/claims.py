@@ -11,6 +11,7 @@ from uuid import UUID
 from asyncpg import Connection
 
 from pilotis.accounts import store
+from pilotis.accounts.factors import store as factor_store
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.members.service import Members
 from pilotis.oauth.links.service import MemberLinks
@@ -42,5 +43,6 @@ class Claims:
         `EmailTakenError`.
         """
         await store.end_of_member(connection, app.app_id, member_id)
+        await factor_store.delete_all(connection, app.app_id, member_id)
         await self._links.end_all(connection, app.app_id, actor, member_id)
         await self._members.hand_over(connection, app, actor, member_id, email, password_hash)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pilotis.kit.errors import ConflictError, ForbiddenError, UnauthorizedError
 
 
@@ -20,10 +22,14 @@ class InvalidMailCodeError(UnauthorizedError):
 
 
 class ReauthenticationRequiredError(ForbiddenError):
-    """403: the session began more than five minutes ago."""
+    """403: the session began more than five minutes ago; `methods` are those that `me/reauthenticate` takes."""
 
     code = "REAUTHENTICATION_REQUIRED"
-    message = "Sign in again: this needs a session that began within the last five minutes."
+    message = "Prove again who you are at me/reauthenticate, or sign in again: that must be less than 5 minutes ago."
+
+    def __init__(self, methods: Sequence[str]) -> None:
+        super().__init__()
+        self.extra = {"methods": list(methods)}
 
 
 class EmailVerifiedError(ConflictError):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from pilotis.accounts.claims import Claims
+from pilotis.accounts.devices.endpoints import DeviceEndpoints
+from pilotis.accounts.devices.service import Devices
 from pilotis.accounts.endpoints import AccountPageEndpoints, MailSignInEndpoints, ProofEndpoints
+from pilotis.accounts.factors.endpoints import FactorEndpoints
+from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.mailing import Codes
 from pilotis.accounts.service import Proofs
@@ -19,9 +23,10 @@ from pilotis.oauth.feature import OAuthFeature
 class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Accounts."""
 
-    described = (ProofEndpoints, MailSignInEndpoints, AccountPageEndpoints)
+    described = (ProofEndpoints, MailSignInEndpoints, FactorEndpoints, DeviceEndpoints, AccountPageEndpoints)
 
     proofs: Proofs
+    factors: Factors
 
 
 def feature(
@@ -54,15 +59,19 @@ def feature(
         oauth.social,
         floor.base_url,
     )
+    factors = Factors(floor.database, members.members, mail.mails, floor.passwords, floor.rate_limits, floor.secrets)
     members.members.attach(proofs.claimed)
     return AccountsFeature(
         name="accounts",
         endpoints=[
             ProofEndpoints(proofs),
             MailSignInEndpoints(sign_in),
+            FactorEndpoints(factors),
+            DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             AccountPageEndpoints(proofs, apps.apps),
         ],
         jobs=[proofs.kind, sign_in.kind],
         periodic=periodic(floor.database),
         proofs=proofs,
+        factors=factors,
     )

@@ -31,9 +31,9 @@ from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
 from pilotis.mail.service import Mails, NewMail, require_address
-from pilotis.members.gate.service import Method, SecondFactorRequiredError, settled
+from pilotis.members.gate.service import SecondFactorRequiredError, settled
 from pilotis.members.service import EmailTakenError, LoginDisabledError, Members, require_open
-from pilotis.members.types import SignedIn
+from pilotis.members.types import Method, SignedIn
 from pilotis.oauth.social.service import SocialLogin
 from pilotis.security.rate_limits import RateLimits
 from pilotis.security.single_use import app_of, mint

@@ -427,11 +427,13 @@ class Proofs:
 async def require_fresh(members: Members, connection: Connection, app: AppInfo, member: MemberInfo) -> None:
     """Raise `ReauthenticationRequiredError` unless the member has proved within five minutes who it is.
 
-    Guests are always fresh: they have nothing to prove it with.
+    Guests are always fresh: they have nothing to prove it with. Locks the member.
     """
+    state = await members.lock_account(connection, app.app_id, member.member_id)
     began = await members.session_began(connection, app.app_id, member.session_id)
-    if not member.is_guest and (began is None or clock.now() - began > FRESH):
-        raise ReauthenticationRequiredError
+    if state is not None and not member.is_guest and (began is None or clock.now() - began > FRESH):
+        password = ["password"] if state.password_hash is not None else []
+        raise ReauthenticationRequiredError(state.factors or password)
 
 
 def require_verification(app: AppInfo) -> None:

@@ -87,6 +87,7 @@ class AccountState(msgspec.Struct, frozen=True):
     language: Language | None
     login_id: str | None
     is_guest: bool
+    factors: list[str]
 
 
 class MergedData(msgspec.Struct, frozen=True):

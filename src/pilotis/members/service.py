@@ -52,6 +52,7 @@ from pilotis.members.types import (
     Account,
     CurrentMember,
     CustomDataResult,
+    Method,
     PasswordChange,
     SignedIn,
     SignedInGuest,
@@ -581,6 +582,31 @@ class Members:
         await self.gate.end_tickets(connection, app.app_id, member_id)
         await self._events.emit_all(connection, app.app_id, changes)
         await record(connection, app.app_id, actor, "member.claim", member_id)
+
+    async def reprove(
+        self, connection: Connection, app: AppInfo, member: MemberInfo, method: Method, level: int
+    ) -> datetime | None:
+        """Record that a member has proved again in its session who it is, and return when; None if that has ended."""
+        return await self._sessions.reprove(connection, app.app_id, member.session_id, method, level)
+
+    def access_token(self, app: AppInfo, member: MemberInfo) -> str:
+        """Return another access token of a member's session."""
+        return self._sessions.short_token(
+            app.app_id, member.member_id, member.session_id, app.limits.access_token_seconds
+        )
+
+    async def set_factors(
+        self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, factors: Sequence[str], action: str
+    ) -> None:
+        """Record which kinds of second factors a member has, as `action` has changed them.
+
+        With one, its sessions no longer await any; a sign-in that waits for one ends.
+        """
+        await store.set_factors(connection, app.app_id, member_id, factors)
+        if factors:
+            await self._sessions.complete(connection, app.app_id, member_id, "factor")
+        await self.gate.end_tickets(connection, app.app_id, member_id)
+        await record(connection, app.app_id, actor, action, member_id)
 
     async def set_first_password(
         self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, password_hash: str

@@ -400,6 +400,16 @@ async def set_email(
     return None if row is None else MemberData(**row)
 
 
+async def set_factors(connection: Connection, app_id: UUID, member_id: str, factors: Sequence[str]) -> None:
+    """Record which kinds of second factors a member has."""
+    await connection.execute(
+        "update pilotis.members set factors = $3, updated_at = now() where app_id = $1 and member_id = $2",
+        app_id,
+        member_id,
+        factors,
+    )
+
+
 async def set_language(connection: Connection, app_id: UUID, member_id: str, language: str) -> None:
     """Set the language of a member's mails."""
     await connection.execute(
@@ -422,9 +432,12 @@ async def set_password(connection: Connection, app_id: UUID, member_id: str, pas
 
 
 async def session_began(connection: Connection, app_id: UUID, session_id: UUID) -> datetime | None:
-    """Return when the subject of a session has last proved who it is."""
+    """Return when the subject of a session has last proved who it is; None if it never has, as in the console's."""
     began: datetime | None = await connection.fetchval(
-        "select coalesce(auth_time, created_at) from pilotis.sessions where app_id = $1 and session_id = $2",
+        """
+        select case when amr <> 'console' then coalesce(auth_time, created_at) end
+        from pilotis.sessions where app_id = $1 and session_id = $2 and revoked_at is null
+        """,
         app_id,
         session_id,
     )

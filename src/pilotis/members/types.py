@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from pilotis.http.api.json_schemas import JsonObject
 from pilotis.http.api.schemas import Email
 from pilotis.kit.languages import Language
+
+Method = Literal["password", "social", "guest", "email_code", "email_link", "passkey", "totp", "recovery_code"]
+"""How a member has proved who it is."""
 
 # Longer than any limit on login_ids; the service checks the limit in force.
 LOGIN_ID_LENGTH = 500

@@ -21,6 +21,7 @@ from pilotis.limits import Limits
 
 WINDOW_SECONDS = 60
 HOUR_SECONDS = 3600
+_FACTOR_TRIES = 10
 
 R = TypeVar("R")
 
@@ -91,6 +92,15 @@ class RateLimits:
         counted = await self._counted(app, _COUNT, key, 1, limit, True)
         return _record_standing(client, limit, *counted)
 
+    async def attempt_factor(self, client: Client, app: AppInfo, key: str) -> Standing:
+        """Count an attempt with a member's second factor, over all its sign-ins; raises `RateLimitedError`.
+
+        There are a million codes, of which three are valid: ten tries an hour, with waits that double up to a day.
+        """
+        day = float(24 * HOUR_SECONDS)
+        counted = await self._counted(app, _COUNT, key, 1, _FACTOR_TRIES, True, window=HOUR_SECONDS, longest=day)
+        return _record_standing(client, _FACTOR_TRIES, *counted)
+
     async def attempt_sign_in(
         self,
         client: Client,
@@ -129,8 +139,9 @@ class RateLimits:
         back_off: bool,
         *arguments: Any,
         window: int = WINDOW_SECONDS,
+        longest: float | None = None,
     ) -> Record:
-        longest = float(self._limits.signin_max_wait_seconds)
+        longest = longest or float(self._limits.signin_max_wait_seconds)
         tenant = app.app_id if app else CONSOLE
         row = await self._database.fetchrow(
             query, key, cost, limit, float(window), longest, back_off, *arguments, tenant=tenant

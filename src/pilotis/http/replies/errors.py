@@ -28,7 +28,8 @@ class ErrorBody(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The body of every error: a code for programs, a sentence for people, and the request's id for the logs.
 
     `key` is the unique key that a row violates, and `existing_id` the row that has its values already. `table` and
-    `column` say which reference leads to a row that is to stay, `count` by how many rows.
+    `column` say which reference leads to a row that is to stay, `count` by how many rows. `ticket` finishes until
+    `expires_at` a sign-in that needs one of `factors`; `methods` prove again who a member is; a ban ends at `until`.
     """
 
     code: Annotated[str, described_by("ErrorCode", {})]
@@ -41,6 +42,11 @@ class ErrorBody(msgspec.Struct, omit_defaults=True, kw_only=True):
     table: str | None = None
     column: str | None = None
     count: int | None = None
+    ticket: str | None = None
+    factors: list[str] | None = None
+    expires_at: str | None = None
+    methods: list[str] | None = None
+    until: str | None = None
 
 
 class OAuthErrorBody(msgspec.Struct, omit_defaults=True):

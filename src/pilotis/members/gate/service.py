@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from asyncpg import Connection
@@ -27,12 +27,9 @@ from pilotis.members.events import MemberData
 from pilotis.members.gate import store as ticket_store
 from pilotis.members.gate.store import Ticket
 from pilotis.members.records import Entrant
-from pilotis.members.types import SignedIn
+from pilotis.members.types import Method, SignedIn
 from pilotis.security.sessions.service import Proof, SessionOrigin, Sessions, TokenPair
 from pilotis.security.single_use import app_of, mint
-
-Method = Literal["password", "social", "guest", "email_code", "email_link", "passkey", "totp", "recovery_code"]
-"""How a member has proved who it is."""
 
 TICKET_LIFETIME = timedelta(minutes=10)
 _TICKET_PREFIX = "sf_"

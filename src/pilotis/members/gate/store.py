@@ -10,23 +10,23 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.db.pool import Database
-from pilotis.db.records import columns
+from pilotis.members.types import Method
 
 MAX_TRIES = 5
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """A sign-in that waits for a second factor."""
+    """A sign-in that waits for a second factor; `proven` are the methods of the first one."""
 
     ticket_hash: bytes
     member_id: str
     session_id: UUID
-    methods: list[str]
+    proven: list[Method]
     password_version: bytes
     challenge: bytes | None
 
 
-_TICKET = columns(Ticket)
+_TICKET = "ticket_hash, member_id, session_id, methods as proven, password_version, challenge"
 
 
 async def insert(

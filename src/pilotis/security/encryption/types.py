@@ -21,6 +21,8 @@ class Purpose(enum.StrEnum):
     AI_PROVIDER = "ai_provider"
     MAIL_PASSWORD = "mail_password"  # noqa: S105 - a name
     MAIL_BODY = "mail_body"
+    TOTP_SECRET = "totp_secret"  # noqa: S105 - a name
+    RECOVERY_CODE = "recovery_code"
 
 
 class EncryptedColumn(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
@@ -22,7 +22,7 @@ from pilotis.kit.ids import is_uuid, uuid7
 from pilotis.kit.signing import Claims, TokenError, TokenExpiredError, TokenKind, TokenSigner, claimed_kind, looks_like
 from pilotis.limits import Limits
 from pilotis.security.sessions import store
-from pilotis.security.sessions.types import Session
+from pilotis.security.sessions.types import Device, Session
 
 CONSOLE = UUID(int=0)
 session_insert = store.insertion
@@ -112,6 +112,16 @@ class Sessions:
         if proof is not None:
             await store.prove(connection, app_id, session_id, *proof)
         return self._pair(row, limits)
+
+    async def reprove(
+        self, connection: Connection, app_id: UUID, session_id: UUID, method: str, level: int
+    ) -> datetime | None:
+        """Record that the subject of a session has proved again who it is, and return when; None if it has ended."""
+        return await store.reprove(connection, app_id, session_id, method, level)
+
+    async def devices(self, app_id: UUID, subject: str) -> list[Device]:
+        """Return a member's active sessions with how each began, the one used last first."""
+        return await store.devices(self._database, app_id, subject)
 
     async def complete(self, connection: Connection, app_id: UUID, subject: str, proof: str) -> None:
         """Record that the active sessions of a subject no longer await a proof."""

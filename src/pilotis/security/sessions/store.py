@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from asyncpg import Connection
@@ -11,9 +11,11 @@ from asyncpg import Connection
 from pilotis.db.pool import Database
 from pilotis.db.records import columns
 from pilotis.events.statements import emission
-from pilotis.security.sessions.types import BegunSession, Session
+from pilotis.security.sessions.types import BegunSession, Device, Session
 
 _SESSION = columns(Session)
+# How a session's subject has proved who it is, in the order of time.
+_METHODS = "coalesce(methods, array[case amr when 'pwd' then 'password' when 'fed' then 'social' else amr end])"
 _INSERT = f"""
     insert into pilotis.sessions
         (app_id, session_id, subject, refresh_id, refreshed_at, expires_at, amr, address, user_agent)
@@ -127,6 +129,42 @@ async def prove(
         level,
         awaits,
     )
+
+
+async def reprove(connection: Connection, app_id: UUID, session_id: UUID, method: str, level: int) -> datetime | None:
+    """Record that the subject of an active session has proved again who it is, and return when; None without one.
+
+    The level only rises.
+    """
+    when: datetime | None = await connection.fetchval(
+        f"""
+        update pilotis.sessions
+        set auth_time = now(), level = greatest(level, $4), methods = array_append(array_remove({_METHODS}, $3), $3)
+        where app_id = $1 and session_id = $2 and revoked_at is null and expires_at > now()
+        returning auth_time
+        """,
+        app_id,
+        session_id,
+        method,
+        level,
+    )
+    return when
+
+
+async def devices(database: Database, app_id: UUID, subject: str) -> list[Device]:
+    """Return a member's active sessions with how each began, the one used last first."""
+    rows = await database.fetch(
+        f"""
+        select session_id, user_agent, {_METHODS} as methods, level, created_at, refreshed_at, expires_at
+        from pilotis.sessions
+        where app_id = $1 and subject = $2 and revoked_at is null and expires_at > now()
+        order by refreshed_at desc, session_id desc
+        """,
+        app_id,
+        subject,
+        tenant=app_id,
+    )
+    return [Device(**row) for row in rows]
 
 
 async def complete(connection: Connection, app_id: UUID, subject: str, proof: str) -> None:

@@ -26,3 +26,15 @@ class BegunSession(Session, frozen=True):
     """A session that has just begun; `emitted` tells whether the same statement wrote its event."""
 
     emitted: bool = False
+
+
+class Device(msgspec.Struct, frozen=True):
+    """A session as its member sees it: by which methods it began, and with how many factors."""
+
+    session_id: UUID
+    user_agent: str | None
+    methods: list[str]
+    level: int
+    created_at: datetime
+    refreshed_at: datetime
+    expires_at: datetime

@@ -1,0 +1,1 @@
+"""Second factors of members: authenticator apps and recovery codes."""

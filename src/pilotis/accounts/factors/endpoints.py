@@ -1,0 +1,126 @@
+"""The routes of second factors."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pilotis.accounts.errors import ReauthenticationRequiredError
+from pilotis.accounts.factors.errors import (
+    FactorNotFoundError,
+    InvalidSecondFactorError,
+    LastFactorError,
+    TotpSetError,
+    UpgradeUnfinishedError,
+)
+from pilotis.accounts.factors.examples import EXAMPLES
+from pilotis.accounts.factors.service import Factors
+from pilotis.accounts.factors.types import (
+    NewTotp,
+    OwnFactors,
+    Reauthenticated,
+    Reauthentication,
+    RecoveryCodes,
+    SecondFactor,
+    TotpCode,
+)
+from pilotis.http.api.endpoint import Endpoints, delete, get, post
+from pilotis.http.api.principals import Access, Role, console
+from pilotis.http.api.request import Call
+from pilotis.kit.errors import RateLimitedError
+from pilotis.members.administration.service import MemberNotFoundError
+from pilotis.members.gate.service import MemberBannedError, MemberInactiveError
+from pilotis.members.service import LoginDisabledError, WrongPasswordError
+from pilotis.members.types import DeletedAccount, SignedIn
+
+_MEMBERS = "/v1/public/app-members"
+
+
+class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+    """Second factors, and proofs that a session is still its member's."""
+
+    def __init__(self, factors: Factors) -> None:
+        self._factors = factors
+
+    @post(
+        f"{_MEMBERS}/second-factor",
+        access=Access.PUBLIC_KEY,
+        needs_room=False,
+        errors=[InvalidSecondFactorError, RateLimitedError, MemberInactiveError, MemberBannedError],
+    )
+    async def finish(self, call: Call, body: SecondFactor) -> SignedIn:
+        """Finish a sign-in that answered 401 `SECOND_FACTOR_REQUIRED`, by its ticket and a second factor.
+
+        The ticket is valid for ten minutes and five tries; a member's factors take ten wrong codes an hour in all.
+        """
+        return await self._factors.finish(call.app, call.client, body, call.user_agent)
+
+    @post(
+        f"{_MEMBERS}/me/reauthenticate",
+        access=Access.ACCOUNT,
+        needs_room=False,
+        errors=[MemberInactiveError, InvalidSecondFactorError, WrongPasswordError, RateLimitedError],
+    )
+    async def reauthenticate(self, call: Call, body: Reauthentication) -> Reauthenticated:
+        """Prove again who the signed-in member is, for routes that need a session that began within five minutes.
+
+        A member with an authenticator app proves it by that, any other by its password.
+        """
+        return await self._factors.reauthenticate(call.app, call.client, call.member, body)
+
+    @get(f"{_MEMBERS}/me/factors", access=Access.ACCOUNT, only_reads=True, errors=[MemberInactiveError])
+    async def own(self, call: Call) -> OwnFactors:
+        """Read which second factors the signed-in member has."""
+        return await self._factors.own(call.app, call.member)
+
+    @post(
+        f"{_MEMBERS}/me/totp",
+        access=Access.ACCOUNT,
+        errors=[
+            MemberInactiveError,
+            LoginDisabledError,
+            TotpSetError,
+            ReauthenticationRequiredError,
+            UpgradeUnfinishedError,
+        ],
+    )
+    async def begin_totp(self, call: Call) -> NewTotp:
+        """Begin to set up an authenticator app; it counts once `confirm` gets one of its codes."""
+        return await self._factors.begin_totp(call.app, call.member)
+
+    @post(
+        f"{_MEMBERS}/me/totp/confirm",
+        access=Access.ACCOUNT,
+        errors=[MemberInactiveError, InvalidSecondFactorError, FactorNotFoundError, ReauthenticationRequiredError],
+    )
+    async def confirm_totp(self, call: Call, body: TotpCode) -> RecoveryCodes:
+        """Set up the authenticator app by one of its codes, and get recovery codes, which are shown only now."""
+        return await self._factors.confirm_totp(call.app, call.actor, call.member, body.code)
+
+    @delete(
+        f"{_MEMBERS}/me/totp",
+        access=Access.ACCOUNT,
+        errors=[MemberInactiveError, FactorNotFoundError, LastFactorError, ReauthenticationRequiredError],
+    )
+    async def remove_totp(self, call: Call) -> DeletedAccount:
+        """Remove the signed-in member's authenticator app with its recovery codes."""
+        await self._factors.remove_totp(call.app, call.actor, call.member)
+        return DeletedAccount("Authenticator app removed.", call.member.member_id)
+
+    @post(
+        f"{_MEMBERS}/me/recovery-codes",
+        access=Access.ACCOUNT,
+        errors=[MemberInactiveError, FactorNotFoundError, ReauthenticationRequiredError],
+    )
+    async def renew_recovery_codes(self, call: Call) -> RecoveryCodes:
+        """Replace the signed-in member's recovery codes by new ones, which are shown only now."""
+        return await self._factors.renew_recovery_codes(call.app, call.member)
+
+    @delete(
+        "/v1/apps/:app_id/members/:member_id/factors",
+        access=console(Role.EDITOR, secret_key=True),
+        errors=[MemberNotFoundError],
+    )
+    async def remove_all(self, call: Call, app_id: UUID, member_id: str) -> DeletedAccount:
+        """Remove all second factors of a member that has lost them. It is told by mail."""
+        await self._factors.remove_all(call.app, call.actor, member_id)
+        return DeletedAccount("Second factors removed.", member_id)

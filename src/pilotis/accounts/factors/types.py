@@ -1,0 +1,85 @@
+"""The types of second factors."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from pilotis.accounts.types import Code, Token
+from pilotis.kit.errors import invalid
+from pilotis.members.types import Password
+
+RecoveryCode = Annotated[str, msgspec.Meta(min_length=10, max_length=20)]
+
+
+class NewTotp(msgspec.Struct, frozen=True, kw_only=True):
+    """An authenticator app to set up: `uri` for the app, `qr` is the same as an SVG element, `secret` to type."""
+
+    secret: str
+    uri: str
+    qr: str
+
+
+class TotpCode(msgspec.Struct, forbid_unknown_fields=True):
+    """A code of the authenticator app."""
+
+    code: Code
+
+
+class RecoveryCodes(msgspec.Struct, frozen=True):
+    """Codes for when the second factor is lost. Each works once; they are shown only now."""
+
+    recovery_codes: list[str]
+
+
+class TotpFactor(msgspec.Struct, frozen=True):
+    """An authenticator app."""
+
+    created_at: str
+
+
+class RecoveryCodesLeft(msgspec.Struct, frozen=True):
+    """How many recovery codes are left."""
+
+    left: int
+
+
+class OwnFactors(msgspec.Struct, frozen=True, kw_only=True):
+    """A member's second factors."""
+
+    totp: TotpFactor | None
+    recovery_codes: RecoveryCodesLeft
+
+
+class SecondFactor(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The ticket of a sign-in that needs a second factor, and one: a code of the authenticator app, or of recovery."""
+
+    ticket: Token
+    totp: Code | None = None
+    recovery_code: RecoveryCode | None = None
+
+    def __post_init__(self) -> None:
+        """Require one factor."""
+        if (self.totp is None) == (self.recovery_code is None):
+            raise invalid("totp", "Either totp or recovery_code is expected.")
+
+
+class Reauthentication(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What proves again who the member is: the second factor if it has one, else its password."""
+
+    password: Password | None = None
+    totp: Code | None = None
+    recovery_code: RecoveryCode | None = None
+
+    def __post_init__(self) -> None:
+        """Require one proof."""
+        if [self.password, self.totp, self.recovery_code].count(None) != 2:
+            raise invalid("password", "One of password, totp and recovery_code is expected.")
+
+
+class Reauthenticated(msgspec.Struct, frozen=True, kw_only=True):
+    """An access token of the same session, which counts as begun at `auth_time`."""
+
+    access_token: str
+    auth_time: str
