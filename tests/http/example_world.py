@@ -22,6 +22,7 @@ from pilotis.security import single_use
 from pilotis.workflows.examples import DEFINITION
 from tests import forked
 from tests.accounts import authenticator
+from tests.accounts.security_key import SecurityKey
 from tests.backstage import run_sql
 from tests.conftest import PASSWORD
 from tests.files.pictures import RED, bands, encoded
@@ -199,6 +200,10 @@ class World:
         elif operation in {"getRowByKey", "updateRowByKey", "deleteRowByKey"}:
             assert self.row_id
             self._of_app("POST", f"/tables/{self.table_id}/unique", {"columns": ["name"]})
+        elif operation in {"createPasskeySignIn", "createPasskeyChallenge"}:
+            self._allow_passkeys()
+        elif operation == "createSecondFactor":
+            assert self.passkey_id
         elif operation == "createTotp":
             self._change_settings({"second_factor": "optional"})
         elif operation in {"deleteTotp", "createRecoveryCodes", "deleteMemberFactors"}:
@@ -320,6 +325,68 @@ class World:
         with httpx.Client(base_url=self._server.url, headers={"X-Public-Key": self.public_key}) as client:
             body = {"login_id": "grace", "password": PASSWORD}
             return str(client.post("/v1/public/app-members/signin", json=body).json()["ticket"])
+
+    def _allow_passkeys(self) -> None:
+        site = {"passkey_domain": "localhost", "allowed_origins": ["http://localhost:8090"]}
+        self._change_settings({"methods": {"passkey": True}, **site})
+
+    @cached_property
+    def _security_key(self) -> SecurityKey:
+        self._allow_passkeys()
+        return SecurityKey("localhost", "http://localhost:8090")
+
+    @cached_property
+    def _attestation(self) -> tuple[str, dict[str, Any]]:
+        key = self._security_key
+        start = self._of_member("/me/passkeys/start")
+        return start["ticket"], key.create(start["options"])
+
+    @property
+    def attestation_token(self) -> str:
+        return self._attestation[0]
+
+    @property
+    def new_credential_id(self) -> str:
+        return str(self._attestation[1]["id"])
+
+    @property
+    def new_client_data_token(self) -> str:
+        return str(self._attestation[1]["response"]["clientDataJSON"])
+
+    @property
+    def new_object_token(self) -> str:
+        return str(self._attestation[1]["response"]["attestationObject"])
+
+    @cached_property
+    def passkey_id(self) -> str:
+        ticket, credential = self._attestation
+        return str(self._of_member("/me/passkeys", {"ticket": ticket, "credential": credential})["id"])
+
+    @cached_property
+    def _assertion(self) -> tuple[str, dict[str, Any]]:
+        assert self.passkey_id
+        start = self._public("POST", "/v1/public/app-members/passkey-sign-in/start")
+        return start["ticket"], self._security_key.sign(start["options"])
+
+    @property
+    def assertion_token(self) -> str:
+        return self._assertion[0]
+
+    @property
+    def credential_id(self) -> str:
+        return str(self._assertion[1]["id"])
+
+    @property
+    def client_data_token(self) -> str:
+        return str(self._assertion[1]["response"]["clientDataJSON"])
+
+    @property
+    def authenticator_token(self) -> str:
+        return str(self._assertion[1]["response"]["authenticatorData"])
+
+    @property
+    def signature_token(self) -> str:
+        return str(self._assertion[1]["response"]["signature"])
 
     @cached_property
     def undo_token(self) -> str:

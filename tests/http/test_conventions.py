@@ -27,7 +27,19 @@ PAGED = [
 # Routes that make a thing with a name or an identifier of its own.
 # Words of the pipeline's language.
 MONGODB = {"_id", "includeArrayIndex", "localField", "preserveNullAndEmptyArrays"}
-MAKES = {"signup", "app-members", "apps", "public", "secret", "invitations", "tables", "columns", "data", "bulk"}
+MAKES = {
+    "signup",
+    "passkeys",
+    "app-members",
+    "apps",
+    "public",
+    "secret",
+    "invitations",
+    "tables",
+    "columns",
+    "data",
+    "bulk",
+}
 MAKES |= {"files", "folders", "webs", "domains", "webhooks", "events"}
 
 

@@ -32,6 +32,8 @@ declare namespace Api {
     email_verification: "off" | "optional" | "required";
     second_factor: "off" | "optional" | "required";
     methods: SignInMethods;
+    passkey_domain: string | null;
+    allowed_origins: Array<string>;
   }
   interface Accumulator {
     "$sum"?: Expression;
@@ -544,6 +546,10 @@ declare namespace Api {
     id: string;
   }
   interface DeletedMailSettings {
+    message: string;
+    id: string;
+  }
+  interface DeletedPasskey {
     message: string;
     id: string;
   }
@@ -1430,6 +1436,7 @@ declare namespace Api {
   interface OwnFactors {
     totp: TotpFactor | null;
     recovery_codes: RecoveryCodesLeft;
+    passkeys: Array<Passkey>;
   }
   interface Package {
     name: string;
@@ -1478,6 +1485,16 @@ declare namespace Api {
   }
   interface PresenceResult {
     channel: string;
+  interface Passkey {
+    id: string;
+    name: string;
+    is_synced: boolean;
+    created_at: string;
+    last_used_at: string | null;
+  }
+  interface PasskeyChallenge {
+    ticket: string;
+    options: Record<string, any>;
   }
   interface Preset {
     name: string;
@@ -1521,6 +1538,8 @@ declare namespace Api {
     email_verification: "off" | "optional" | "required";
     second_factor: "off" | "optional" | "required";
     methods: SignInMethods;
+    passkey_domain: string | null;
+    allowed_origins: Array<string>;
     guests: boolean;
     providers: Array<string>;
     password_min_length: number;
@@ -2565,6 +2584,7 @@ declare namespace Api {
     "DELETE /v1/public/app-members/me": DeletedAccount;
     "DELETE /v1/public/realtime/channels/{}/presence": PresenceResult;
     "DELETE /v1/public/app-members/me/email": DeletedAccount;
+    "DELETE /v1/public/app-members/me/passkeys/{}": DeletedPasskey;
     "DELETE /v1/public/app-members/me/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me/totp": DeletedAccount;
     "DELETE /v1/public/storages/files/{}/items/{}": Deleted;
@@ -2747,6 +2767,7 @@ declare namespace Api {
     "PATCH /v1/apps/{}/workflows/{}/trigger": WorkflowTrigger;
     "PATCH /v1/public/app-members/me": CurrentMember;
     "PATCH /v1/public/app-members/me/custom-data": CustomDataResult;
+    "PATCH /v1/public/app-members/me/passkeys/{}": Passkey;
     "PATCH /v1/public/app-members/me/password": Confirmation;
     "PATCH /v1/public/tables/{}": TableResult;
     "PATCH /v1/public/tables/{}/columns/{}": ColumnResult;
@@ -2840,14 +2861,19 @@ declare namespace Api {
     "POST /v1/public/app-members/email-verification/deny": Confirmation;
     "POST /v1/public/app-members/me/email": EmailTicket;
     "POST /v1/public/app-members/me/email/confirm": Account;
+    "POST /v1/public/app-members/me/passkeys": Passkey;
+    "POST /v1/public/app-members/me/passkeys/start": PasskeyChallenge;
     "POST /v1/public/app-members/me/reauthenticate": Reauthenticated;
     "POST /v1/public/app-members/me/recovery-codes": RecoveryCodes;
     "POST /v1/public/app-members/me/sessions/end-others": EndedSessions;
     "POST /v1/public/app-members/me/totp": TotpInput;
     "POST /v1/public/app-members/me/totp/confirm": RecoveryCodes;
+    "POST /v1/public/app-members/passkey-sign-in": SignedIn;
+    "POST /v1/public/app-members/passkey-sign-in/start": PasskeyChallenge;
     "POST /v1/public/app-members/password-reset": Confirmation;
     "POST /v1/public/app-members/password-reset/confirm": Confirmation;
     "POST /v1/public/app-members/second-factor": SignedIn;
+    "POST /v1/public/app-members/second-factor/start": PasskeyChallenge;
     "POST /v1/public/app-members/signin": SignedIn;
     "POST /v1/public/app-members/signout": Confirmation;
     "POST /v1/public/app-members/signup": SignedIn;

@@ -12,6 +12,8 @@ from asyncpg import Connection
 
 from pilotis.accounts import store
 from pilotis.accounts.factors import store as factor_store
+from pilotis.accounts.passkeys import store as passkey_store
+from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.members.service import Members
 from pilotis.oauth.links.service import MemberLinks
@@ -20,13 +22,16 @@ from pilotis.oauth.links.service import MemberLinks
 class Claims:
     """Gives accounts to those who prove their addresses."""
 
-    def __init__(self, members: Members, links: MemberLinks) -> None:
+    def __init__(self, database: Database, members: Members, links: MemberLinks) -> None:
+        self._database = database
         self._members = members
         self._links = links
 
-    async def has_identity(self, app_id: UUID, member_id: str) -> bool:
-        """Return whether a member signs in with an account at a vendor."""
-        return await self._links.has_identity(app_id, member_id)
+    async def signs_in_otherwise(self, app_id: UUID, member_id: str) -> bool:
+        """Return whether a member signs in with an account at a vendor, or with a passkey."""
+        return await self._links.has_identity(app_id, member_id) or bool(
+            await passkey_store.of_member(self._database.of(app_id), app_id, member_id)
+        )
 
     async def claim(
         self,
@@ -44,5 +49,6 @@ class Claims:
         """
         await store.end_of_member(connection, app.app_id, member_id)
         await factor_store.delete_all(connection, app.app_id, member_id)
+        await passkey_store.delete_all(connection, app.app_id, member_id)
         await self._links.end_all(connection, app.app_id, actor, member_id)
         await self._members.hand_over(connection, app, actor, member_id, email, password_hash)

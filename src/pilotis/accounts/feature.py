@@ -10,6 +10,8 @@ from pilotis.accounts.factors.endpoints import FactorEndpoints
 from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.mailing import Codes
+from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
+from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.tasks import periodic
 from pilotis.apps.feature import AppsFeature
@@ -23,7 +25,14 @@ from pilotis.oauth.feature import OAuthFeature
 class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Accounts."""
 
-    described = (ProofEndpoints, MailSignInEndpoints, FactorEndpoints, DeviceEndpoints, AccountPageEndpoints)
+    described = (
+        ProofEndpoints,
+        MailSignInEndpoints,
+        FactorEndpoints,
+        PasskeyEndpoints,
+        DeviceEndpoints,
+        AccountPageEndpoints,
+    )
 
     proofs: Proofs
     factors: Factors
@@ -34,7 +43,7 @@ def feature(
 ) -> AccountsFeature:
     """Return the feature."""
     codes = Codes(floor.signing_keys)
-    claims = Claims(members.members, oauth.links)
+    claims = Claims(floor.database, members.members, oauth.links)
     proofs = Proofs(
         floor.database,
         members.members,
@@ -60,13 +69,15 @@ def feature(
         floor.base_url,
     )
     factors = Factors(floor.database, members.members, mail.mails, floor.passwords, floor.rate_limits, floor.secrets)
+    passkeys = Passkeys(floor.database, members.members, factors, oauth.links, floor.base_url)
     members.members.attach(proofs.claimed)
     return AccountsFeature(
         name="accounts",
         endpoints=[
             ProofEndpoints(proofs),
             MailSignInEndpoints(sign_in),
-            FactorEndpoints(factors),
+            FactorEndpoints(factors, passkeys),
+            PasskeyEndpoints(passkeys),
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             AccountPageEndpoints(proofs, apps.apps),
         ],

@@ -278,13 +278,13 @@ class Proofs:
         if app.accounts.email_verification == "required":
             raise EmailRequiredError
         writer = await self._mails.writer(app.app_id)
-        has_identity = await self._claims.has_identity(app.app_id, member.member_id)
+        has_other_way = await self._claims.signs_in_otherwise(app.app_id, member.member_id)
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member.member_id)
             if state is None or state.email is None:
                 return
             await require_fresh(self._members, connection, app, member)
-            if not has_identity and (state.password_hash is None or state.login_id is None):
+            if not has_other_way and (state.password_hash is None or state.login_id is None):
                 raise LastWayInError
             await self._members.remove_email(connection, app, actor, member.member_id)
             await self._tell_former(connection, writer, member.member_id, state.email, state.language)
@@ -433,7 +433,8 @@ async def require_fresh(members: Members, connection: Connection, app: AppInfo, 
     began = await members.session_began(connection, app.app_id, member.session_id)
     if state is not None and not member.is_guest and (began is None or clock.now() - began > FRESH):
         password = ["password"] if state.password_hash is not None else []
-        raise ReauthenticationRequiredError(state.factors or password)
+        codes = [one for one in state.factors if one in {"totp", "recovery_code"}]
+        raise ReauthenticationRequiredError(codes or password)
 
 
 def require_verification(app: AppInfo) -> None:

@@ -1,10 +1,11 @@
-"""The periodic task of proofs: their expiry."""
+"""The periodic task of accounts: proofs and challenges expire."""
 
 from __future__ import annotations
 
 from asyncpg import Connection
 
 from pilotis.accounts import store
+from pilotis.accounts.passkeys.store import delete_expired
 from pilotis.db.pool import Database
 from pilotis.jobs.kinds import Periodic
 from pilotis.jobs.tasks import on_connection
@@ -18,5 +19,6 @@ def periodic(database: Database) -> list[Periodic]:
     async def expire(connection: Connection) -> None:
         while await store.delete_expired(connection, _BATCH_SIZE) == _BATCH_SIZE:
             pass
+        await delete_expired(connection)
 
     return [on_connection(database, "accounts.expire", 3600, expire)]

@@ -105,6 +105,8 @@ EXAMPLES = [
             "email_verification": "optional",
             "second_factor": "off",
             "methods": {"password": True, "email_code": False, "email_link": False, "passkey": False},
+            "passkey_domain": None,
+            "allowed_origins": [],
             "guests": True,
             "providers": [],
             "password_min_length": 8,
@@ -120,6 +122,8 @@ EXAMPLES = [
             "email_verification": "optional",
             "second_factor": "off",
             "methods": {"password": True, "email_code": False, "email_link": False, "passkey": False},
+            "passkey_domain": None,
+            "allowed_origins": [],
         },
     ),
     Example(
@@ -132,6 +136,8 @@ EXAMPLES = [
             "email_verification": "required",
             "second_factor": "off",
             "methods": {"password": True, "email_code": True, "email_link": False, "passkey": False},
+            "passkey_domain": None,
+            "allowed_origins": [],
         },
     ),
     Example(

@@ -83,6 +83,8 @@ class AppSettings:
                 raise AppNotFoundError
             stored = msgspec.json.decode(row.account_settings, type=account_settings.AccountSettings)
             stored = msgspec.structs.replace(stored, **given, **methods)
+            if fault := account_settings.passkey_fault(stored.passkey_domain, stored.allowed_origins):
+                raise invalid(*fault)
             row = await store.update_account_settings(connection, app_id, json.encode(stored).decode(), password)
             settings = AccountSettings(**_account_fields(stored, has_passwords=row.allow_id_password_login))
             changes = msgspec.to_builtins(change)
@@ -150,6 +152,8 @@ def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: 
         "login_id_form": stored.login_id_form,
         "email_verification": stored.email_verification,
         "second_factor": stored.second_factor,
+        "passkey_domain": stored.passkey_domain,
+        "allowed_origins": list(stored.allowed_origins),
         "methods": SignInMethods(
             password=has_passwords,
             email_code=stored.email_code,

@@ -86,7 +86,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `sign_up: closed` stops every way by which a member makes itself. With `login_id_form: email` a login_id is an
     e-mail address. With `email_verification: required` a session is provisional until an address is verified, and with
-    `second_factor: required` until a second factor is set up.
+    `second_factor: required` until a second factor is set up. Passkeys belong to `passkey_domain`, and pages of
+    `allowed_origins` may ask for them; without one, to the server's own domain and pages.
     """
 
     sign_up: SignUpPolicy
@@ -94,6 +95,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     email_verification: Requirement
     second_factor: Requirement
     methods: SignInMethods
+    passkey_domain: str | None
+    allowed_origins: list[str]
 
 
 class PublicAccountSettings(AccountSettings, frozen=True, kw_only=True):
@@ -113,6 +116,8 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     email_verification: Requirement | msgspec.UnsetType = msgspec.UNSET
     second_factor: Requirement | msgspec.UnsetType = msgspec.UNSET
     methods: SignInMethodsChange = SignInMethodsChange()
+    passkey_domain: Annotated[str, msgspec.Meta(max_length=253)] | msgspec.UnsetType | None = msgspec.UNSET
+    allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):

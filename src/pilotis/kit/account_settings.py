@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,6 +25,38 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     email_code: bool = False
     email_link: bool = False
     passkey: bool = False
+    passkey_domain: str | None = None
+    """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
+    allowed_origins: tuple[str, ...] = ()
 
 
 DEFAULTS = AccountSettings()
+
+_DOMAIN = re.compile(r"(?!.*\.\d+$)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*", re.ASCII)
+
+
+def passkey_fault(domain: str | None, origins: Sequence[str]) -> tuple[str, str] | None:
+    """Return the invalid field and a sentence where passkeys cannot work with a domain and the origins of pages."""
+    if domain is None:
+        return ("allowed_origins", "allowed_origins need a passkey_domain.") if origins else None
+    if len(domain) > 253 or not _DOMAIN.fullmatch(domain):
+        return "passkey_domain", "passkey_domain: a host name in small letters is expected, such as example.com."
+    if not origins:
+        return "allowed_origins", "allowed_origins: at least one page of the domain is expected."
+    for index, origin in enumerate(origins):
+        if not _is_on(domain, origin):
+            message = "an origin on passkey_domain or below it is expected, such as https://app.example.com."
+            return f"allowed_origins[{index}]", f"allowed_origins[{index}]: {message}"
+    return None
+
+
+def _is_on(domain: str, origin: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    is_local = host == "localhost" or host.endswith(".localhost")
+    is_secure = parts.scheme == "https" or (parts.scheme == "http" and is_local)
+    is_bare = origin == f"{parts.scheme}://{parts.netloc}" and "@" not in parts.netloc and origin == origin.lower()
+    return is_secure and is_bare and (host == domain or host.endswith(f".{domain}"))

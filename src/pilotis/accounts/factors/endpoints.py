@@ -23,6 +23,9 @@ from pilotis.accounts.factors.types import (
     SecondFactor,
     TotpCode,
 )
+from pilotis.accounts.passkeys.errors import InvalidPasskeyError
+from pilotis.accounts.passkeys.service import Passkeys
+from pilotis.accounts.passkeys.types import PasskeySignIn
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
 from pilotis.http.api.principals import Access, Role, console
 from pilotis.http.api.request import Call
@@ -38,20 +41,30 @@ _MEMBERS = "/v1/public/app-members"
 class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
     """Second factors, and proofs that a session is still its member's."""
 
-    def __init__(self, factors: Factors) -> None:
+    def __init__(self, factors: Factors, passkeys: Passkeys) -> None:
         self._factors = factors
+        self._passkeys = passkeys
 
     @post(
         f"{_MEMBERS}/second-factor",
         access=Access.PUBLIC_KEY,
         needs_room=False,
-        errors=[InvalidSecondFactorError, RateLimitedError, MemberInactiveError, MemberBannedError],
+        errors=[
+            InvalidSecondFactorError,
+            InvalidPasskeyError,
+            RateLimitedError,
+            MemberInactiveError,
+            MemberBannedError,
+        ],
     )
     async def finish(self, call: Call, body: SecondFactor) -> SignedIn:
         """Finish a sign-in that answered 401 `SECOND_FACTOR_REQUIRED`, by its ticket and a second factor.
 
         The ticket is valid for ten minutes and five tries; a member's factors take ten wrong codes an hour in all.
         """
+        if body.passkey is not None:
+            given = PasskeySignIn(body.ticket, body.passkey)
+            return await self._passkeys.finish(call.app, call.client, given, call.user_agent)
         return await self._factors.finish(call.app, call.client, body, call.user_agent)
 
     @post(

@@ -25,7 +25,7 @@ EXAMPLES = [
     Example(
         route=f"GET {_MEMBERS}/me/factors",
         operation="getOwnFactors",
-        answer={"totp": None, "recovery_codes": {"left": 0}},
+        answer={"totp": None, "recovery_codes": {"left": 0}, "passkeys": []},
     ),
     Example(
         route=f"POST {_MEMBERS}/me/totp",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
 from asyncpg import Connection
 
 from pilotis import __version__
@@ -25,6 +28,8 @@ from pilotis.accounts.factors.types import (
     TotpFactor,
 )
 from pilotis.accounts.factors.vault import Vault
+from pilotis.accounts.passkeys import store as passkey_store
+from pilotis.accounts.passkeys.shown import shown
 from pilotis.accounts.service import require_fresh
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError, MemberInfo, TokenFault
@@ -40,6 +45,8 @@ from pilotis.security.encryption.service import Secrets
 from pilotis.security.rate_limits import RateLimits
 
 _DAY_SECONDS = 24 * 3600
+Changed = Callable[[Actor, str, str], Awaitable[None]]
+"""Records that a member's factors were changed by an action."""
 
 
 class Factors:
@@ -68,6 +75,7 @@ class Factors:
         return OwnFactors(
             totp=TotpFactor(rfc3339(found.confirmed_at)) if found and found.confirmed_at else None,
             recovery_codes=RecoveryCodesLeft(await store.recovery_codes_left(database, app.app_id, member.member_id)),
+            passkeys=[shown(row) for row in await passkey_store.of_member(database, app.app_id, member.member_id)],
         )
 
     async def begin_totp(self, app: AppInfo, member: MemberInfo) -> NewTotp:
@@ -120,7 +128,8 @@ class Factors:
             await require_fresh(self._members, connection, app, member)
             if not await store.delete_totp(connection, app.app_id, member.member_id):
                 raise FactorNotFoundError
-            if app.accounts.second_factor == "required":
+            passkeys = await passkey_store.of_member(connection, app.app_id, member.member_id)
+            if app.accounts.second_factor == "required" and not passkeys:
                 raise LastFactorError
             await store.delete_recovery_codes(connection, app.app_id, member.member_id)
             await self._changed(connection, writer, app, actor, member.member_id, "member.remove_factor")
@@ -148,6 +157,7 @@ class Factors:
             if await self._members.lock_account(connection, app.app_id, member_id) is None:
                 raise MemberNotFoundError
             await store.delete_all(connection, app.app_id, member_id)
+            await passkey_store.delete_all(connection, app.app_id, member_id)
             await self._changed(connection, writer, app, actor, member_id, "member.remove_factors")
 
     async def finish(self, app: AppInfo, client: Client, given: SecondFactor, agent: str | None) -> SignedIn:
@@ -233,6 +243,17 @@ class Factors:
                     await self._tell(connection, writer, member_id)
             raise
 
+    @asynccontextmanager
+    async def change(self, app: AppInfo) -> AsyncGenerator[tuple[Connection, Changed]]:
+        """Open a transaction that changes a member's factors, with what records and tells that."""
+        writer = await self._mails.writer(app.app_id)
+        async with self._database.transaction(app.app_id) as connection:
+
+            async def changed(actor: Actor, member_id: str, action: str) -> None:
+                await self._changed(connection, writer, app, actor, member_id, action)
+
+            yield connection, changed
+
     async def _changed(
         self, connection: Connection, writer: Writer, app: AppInfo, actor: Actor, member_id: str, action: str
     ) -> None:
@@ -241,6 +262,8 @@ class Factors:
         kinds = ["totp"] if found and found.confirmed_at else []
         if await store.recovery_codes_left(connection, app.app_id, member_id):
             kinds.append("recovery_code")
+        if await passkey_store.of_member(connection, app.app_id, member_id):
+            kinds.append("passkey")
         await self._members.set_factors(connection, app, actor, member_id, kinds, action)
         await self._tell(connection, writer, member_id)
 

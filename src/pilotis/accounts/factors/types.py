@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
+from pilotis.accounts.passkeys.types import Passkey
 from pilotis.accounts.types import Code, Token
 from pilotis.kit.errors import invalid
 from pilotis.members.types import Password
@@ -50,19 +51,24 @@ class OwnFactors(msgspec.Struct, frozen=True, kw_only=True):
 
     totp: TotpFactor | None
     recovery_codes: RecoveryCodesLeft
+    passkeys: list[Passkey]
 
 
 class SecondFactor(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The ticket of a sign-in that needs a second factor, and one: a code of the authenticator app, or of recovery."""
+    """The ticket of a sign-in that needs a second factor, and one: a code of the authenticator app or of recovery.
+
+    A passkey is the answer of `navigator.credentials.get` to the options of `second-factor/start`.
+    """
 
     ticket: Token
     totp: Code | None = None
     recovery_code: RecoveryCode | None = None
+    passkey: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Require one factor."""
-        if (self.totp is None) == (self.recovery_code is None):
-            raise invalid("totp", "Either totp or recovery_code is expected.")
+        if [self.totp, self.recovery_code, self.passkey].count(None) != 2:
+            raise invalid("totp", "One of totp, recovery_code and passkey is expected.")
 
 
 class Reauthentication(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
