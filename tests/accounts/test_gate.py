@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.accounts.authenticator import enrolled, finish
 from tests.console import owner_of
 from tests.mail.world import MEMBERS, PASSWORD, account, call, mails, post, sign_in, sign_up, verified
 from tests.support import App, assert_error
@@ -72,6 +73,38 @@ class TestSettings:
         assert assert_error(answer, 400, "VALIDATION_FAILED")["details"][0]["code"] == "NOT_ACCEPTED"
         ada = await sign_up(app, "ada")
         assert_error(await post(app, "/me/email", {"email": ADA}, ada["access_token"]), 400, "VALIDATION_FAILED")
+
+
+class TestBan:
+    async def test_ends_sessions_and_every_way_in_until_it_is_over(self, app: App):
+        """A06: also a sign-in that waits for a second factor."""
+        await settings(app, second_factor="optional", methods={"email_code": True})
+        ada = await verified(app, "ada", ADA)
+        asked = (await post(app, "/email-sign-in", {"email": ADA})).json()
+        code = (await mails(app, 1, purpose="sign_in"))[0]["code"]
+        path = f"/members/{ada['member_id']}"
+        until = "2999-01-01T00:00:00.000Z"
+        banned = await call(app, "PATCH", path, json={"banned_until": until, "ban_reason": "Spam"})
+        assert (banned["banned_until"], banned["ban_reason"], banned["sessions"]) == (until, "Spam", 0)
+        for token in (ada["access_token"], ada["refresh_token"]):
+            async with app.client(token) as client:
+                assert (await client.get(f"{MEMBERS}/me")).status_code == 401
+                assert (await client.post("/v1/auth/re-issue")).status_code == 401
+        assert assert_error(await sign_in(app, "ada", PASSWORD), 403, "MEMBER_BANNED")["until"] == until
+        mailed = await post(app, "/email-sign-in/confirm", {"ticket": asked["ticket"], "code": code})
+        assert_error(mailed, 403, "MEMBER_BANNED")
+        assert_error(await sign_in(app, "ada", "wrong password"), 401, "INVALID_CREDENTIALS")
+        await call(app, "PATCH", path, json={"banned_until": None})
+        ada = (await sign_in(app, "ada", PASSWORD)).json()
+        await enrolled(app, ada["access_token"])
+        ticket = assert_error(await sign_in(app, "ada", PASSWORD), 401, "SECOND_FACTOR_REQUIRED")["ticket"]
+        await call(app, "PATCH", path, json={"banned_until": until})
+        factor = await finish(app, ticket, recovery_code="AAAAA-AAAAA")
+        assert_error(factor, 401, "INVALID_SECOND_FACTOR")
+        await call(app, "PATCH", path, json={"banned_until": "2020-01-01T00:00:00Z"})
+        assert_error(await sign_in(app, "ada", PASSWORD), 401, "SECOND_FACTOR_REQUIRED")
+        async with owner_of(app).client(app) as client:
+            assert_error(await client.patch(path, json={"banned_until": "soon"}), 400, "VALIDATION_FAILED")
 
 
 class TestProvisional:

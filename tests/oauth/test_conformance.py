@@ -66,11 +66,11 @@ async def test_the_scheme_of_a_token_is_in_any_case(provider: Provider, club: Re
 async def test_an_id_token_is_complete(provider: Provider, club: Registered, browser: Browser):
     tokens = await signed_in(provider, club, browser, nonce="n", scope="openid offline_access")
     claims = claims_of(tokens["id_token"])
-    names = {"iss", "sub", "aud", "azp", "iat", "exp", "auth_time", "at_hash", "sid", "amr", "app_id", "nonce"}
+    names = {"iss", "sub", "aud", "azp", "iat", "exp", "auth_time", "at_hash", "sid", "amr", "acr", "app_id", "nonce"}
     assert set(claims) == names
     assert (claims["iss"], claims["aud"], claims["azp"]) == (provider.url, club.client_id, club.client_id)
     assert claims["exp"] - claims["iat"] == 600
-    assert claims["amr"] == ["pwd"]
+    assert (claims["amr"], claims["acr"]) == (["pwd"], "urn:pilotis:level:1")
     fresh = await provider.token(club, grant_type="refresh_token", refresh_token=tokens["refresh_token"])
     later = claims_of(fresh["id_token"])
     assert set(later) == names - {"nonce"}

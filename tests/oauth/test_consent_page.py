@@ -1,6 +1,7 @@
 """The consent screen in a real browser: what a member sees, and what a hostile client cannot make of it."""
 
 import contextlib
+import json
 import re
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
@@ -8,6 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, Error, Page, Request, Route, expect
 
+from pilotis.kit.crypto import from_base64url
+from tests.accounts.authenticator import enrolled
 from tests.browser.test_guestbook import HOSTILE
 from tests.chromium import chromium, keep_picture
 from tests.console import owner_of
@@ -94,6 +97,42 @@ async def test_a_member_declines(provider: Provider, club: Registered, visitor: 
     await visitor.page.click("#deny")
     await visitor.page.wait_for_url(CALLBACK + "**")
     assert landed(visitor.landed or "")["error"] == "access_denied"
+
+
+async def test_a_second_factor_is_asked_for_where_the_client_needs_two(
+    provider: Provider, club: Registered, visitor: Visitor
+):
+    page, pkce, app = visitor.page, Pkce(), provider.app
+    async with owner_of(app).client(app) as console:
+        assert (await console.patch("/account-settings", json={"second_factor": "optional"})).status_code == 200
+    async with app.client() as client:
+        signed_in = await client.post("/v1/public/app-members/signin", json={"login_id": "ada", "password": PASSWORD})
+    # A browser that is signed in with one factor before the member has another one.
+    await visitor.open(provider.authorize_url(club, Pkce()))
+    await sign_in(page)
+    await page.click("#allow")
+    await page.wait_for_url(CALLBACK + "**")
+    _, codes = await enrolled(app, signed_in.json()["access_token"])
+    level = "urn:pilotis:level:2"
+    silent = provider.authorize_url(club, Pkce(), acr_values=level, prompt="none")
+    visitor.landed = None
+    await visitor.open(silent)
+    assert landed(visitor.landed or "")["error"] == "login_required"
+    await visitor.open(provider.authorize_url(club, pkce, acr_values=f"other {level}"))
+    await expect(page.locator("#sign-in-why")).to_contain_text("asks you to sign in again")
+    await sign_in(page)
+    await expect(page.locator("#factor-title")).to_have_text("Confirm that it is you")
+    await keep_picture(page, "consent-factor")
+    await page.fill("#factor-code", "000000")
+    await page.click("#factor-button")
+    await expect(page.locator("#factor-error")).to_contain_text("wrong or was used before")
+    await page.fill("#factor-code", codes[0])
+    visitor.landed = None
+    await page.click("#factor-button")
+    await page.wait_for_url(CALLBACK + "**")
+    tokens = await redeem(provider, club, landed(visitor.landed or "")["code"], pkce)
+    claims = json.loads(from_base64url(tokens["id_token"].split(".")[1]) or b"")
+    assert (claims["acr"], claims["amr"]) == (level, ["pwd", "mfa"])
 
 
 async def test_a_visitor_without_an_account_creates_one(provider: Provider, club: Registered, visitor: Visitor):

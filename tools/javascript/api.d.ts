@@ -1341,6 +1341,10 @@ declare namespace Api {
     sessions: number;
     custom_data: Record<string, any>;
     claims: Record<string, any>;
+    email: string | null;
+    factors: Array<string>;
+    banned_until: string | null;
+    ban_reason: string | null;
   }
   interface MemberResult {
     message: string;
@@ -1853,6 +1857,7 @@ declare namespace Api {
     revocation_endpoint_auth_signing_alg_values_supported: Array<string>;
     code_challenge_methods_supported: Array<string>;
     claims_supported: Array<string>;
+    acr_values_supported: Array<string>;
     ui_locales_supported: Array<string>;
     authorization_response_iss_parameter_supported: boolean;
     claims_parameter_supported: boolean;

@@ -551,6 +551,26 @@ async def set_active(connection: Connection, app_id: UUID, member_id: str, is_ac
     )
 
 
+async def set_banned_until(connection: Connection, app_id: UUID, member_id: str, until: datetime | None) -> None:
+    """Ban a member until a time, or lift its ban."""
+    await connection.execute(
+        "update pilotis.members set banned_until = $3, updated_at = now() where app_id = $1 and member_id = $2",
+        app_id,
+        member_id,
+        until,
+    )
+
+
+async def set_ban_reason(connection: Connection, app_id: UUID, member_id: str, reason: str | None) -> None:
+    """Set or remove why a member is banned."""
+    await connection.execute(
+        "update pilotis.members set ban_reason = $3, updated_at = now() where app_id = $1 and member_id = $2",
+        app_id,
+        member_id,
+        reason,
+    )
+
+
 # Guests who are too old, with the app as $1 and the days as $2.
 _OLD_GUESTS = """
     m.app_id = $1 and m.is_guest and m.last_active_at < now() - make_interval(days => $2) and m.custom_data = '{}'

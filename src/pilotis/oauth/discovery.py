@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pilotis.oauth.public_keys import ALGORITHMS
+from pilotis.oauth.tokens.records import ACR_VALUES
 from pilotis.oauth.types import ServerMetadata
 
 CONFIDENTIAL = ("client_secret_basic", "client_secret_post", "private_key_jwt")
@@ -42,9 +43,10 @@ def server_metadata(issuer: str, *, registers: bool = True) -> ServerMetadata:
         revocation_endpoint_auth_signing_alg_values_supported=list(ALGORITHMS),
         code_challenge_methods_supported=["S256"],
         claims_supported=[
-            *("sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid", "amr", "app_id"),
+            *("sub", "iss", "aud", "exp", "iat", "auth_time", "nonce", "at_hash", "sid", "amr", "acr", "app_id"),
             *("name", "nickname", "picture", "updated_at", "email", "email_verified", "address", "phone_number"),
         ],
+        acr_values_supported=list(ACR_VALUES),
         ui_locales_supported=["en", "ko"],
         authorization_response_iss_parameter_supported=True,
         claims_parameter_supported=False,

@@ -328,6 +328,7 @@ class ServerMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     revocation_endpoint_auth_signing_alg_values_supported: list[str]
     code_challenge_methods_supported: list[str]
     claims_supported: list[str]
+    acr_values_supported: list[str]
     ui_locales_supported: list[str]
     authorization_response_iss_parameter_supported: bool
     claims_parameter_supported: bool

@@ -42,6 +42,10 @@ EXAMPLES = [
             "sessions": 1,
             "custom_data": {},
             "claims": {},
+            "email": None,
+            "factors": [],
+            "banned_until": None,
+            "ban_reason": None,
         },
     ),
     Example(
@@ -61,6 +65,10 @@ EXAMPLES = [
             "sessions": 1,
             "custom_data": {},
             "claims": {},
+            "email": None,
+            "factors": [],
+            "banned_until": None,
+            "ban_reason": None,
         },
     ),
     Example(
@@ -104,6 +112,10 @@ EXAMPLES = [
             "sessions": 0,
             "custom_data": {},
             "claims": {},
+            "email": None,
+            "factors": [],
+            "banned_until": None,
+            "ban_reason": None,
         },
     ),
     Example(

@@ -15,8 +15,9 @@ from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.events.types import EventType, NewEvent
 from pilotis.http.api.principals import Actor, AppInfo
-from pilotis.http.api.schemas import ActiveSession
-from pilotis.kit.clock import rfc3339
+from pilotis.http.api.schemas import ActiveSession, time_field
+from pilotis.kit import clock
+from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError
 from pilotis.kit.ids import is_uuid
 from pilotis.kit.passwords import Passwords
@@ -141,6 +142,8 @@ class MemberAdministration:
                 roles = None if change.roles is msgspec.UNSET else change.roles
                 claims = None if change.claims is msgspec.UNSET else claims_text(change.claims)
                 await member_store.set_facts(connection, app.app_id, member_id, roles, claims)
+            if change.banned_until is not msgspec.UNSET or change.ban_reason is not msgspec.UNSET:
+                await self._ban(connection, app, actor, before, change)
             changed = {name: value for name, value in msgspec.structs.asdict(change).items() if value != msgspec.UNSET}
             if changed:
                 # What an app keeps of a member is not for the log.
@@ -150,6 +153,20 @@ class MemberAdministration:
             assert row is not None
             await self._events.emit_all(connection, app.app_id, _changes(change, before, actor, row))
         return _record(row)
+
+    async def _ban(
+        self, connection: Connection, app: AppInfo, actor: Actor, before: StoredMember, change: MemberChange
+    ) -> None:
+        """Ban a member until a time, which ends its sessions, or lift the ban."""
+        member_id, until, reason = before.member_id, change.banned_until, change.ban_reason
+        if until is not msgspec.UNSET:
+            end = time_field(until, "banned_until")
+            await member_store.set_banned_until(connection, app.app_id, member_id, end)
+            is_banned = end is not None and end > clock.now()
+            if is_banned and await self._sessions.revoke_all(connection, app.app_id, member_id):
+                await self._emit(connection, app, events.MEMBER_SIGNED_OUT, actor, before)
+        if reason is not msgspec.UNSET:
+            await member_store.set_ban_reason(connection, app.app_id, member_id, reason)
 
     async def delete(self, app: AppInfo, actor: Actor, member_id: str) -> None:
         """Delete a member and end its sessions. Its rows remain, without an owner."""
@@ -259,4 +276,13 @@ def _item(row: StoredMember) -> dict[str, Any]:
 
 def _record(row: WholeMember) -> MemberRecord:
     custom_data, claims = (msgspec.Raw(text.encode()) for text in (row.custom_data, row.claims))
-    return MemberRecord(**_item(row), sessions=row.sessions, custom_data=custom_data, claims=claims)
+    return MemberRecord(
+        **_item(row),
+        sessions=row.sessions,
+        custom_data=custom_data,
+        claims=claims,
+        email=row.email,
+        factors=row.factors,
+        banned_until=optional_rfc3339(row.banned_until),
+        ban_reason=row.ban_reason,
+    )

@@ -32,6 +32,10 @@ class WholeMember(StoredMember, frozen=True):
     custom_data: str
     claims: str
     sessions: int
+    email: str | None
+    factors: list[str]
+    banned_until: datetime | None
+    ban_reason: str | None
 
 
 _ITEM = columns(StoredMember)
@@ -73,7 +77,7 @@ async def read(connection: Connection | TenantDatabase, app_id: UUID, member_id:
         select {_ITEM}, custom_data, claims, (
             select count(*) from pilotis.sessions s
             where s.app_id = m.app_id and s.subject = m.member_id and s.revoked_at is null and s.expires_at > now()
-        ) as sessions
+        ) as sessions, email, factors, banned_until, ban_reason
         from pilotis.members m where app_id = $1 and member_id = $2
         """,
         app_id,

@@ -44,11 +44,18 @@ class MemberItem(msgspec.Struct, kw_only=True):
 
 
 class MemberRecord(MemberItem, kw_only=True):
-    """All fields of a member; `last_active_at` is accurate to the hour, `sessions` counts its active sessions."""
+    """All fields of a member; `last_active_at` is accurate to the hour, `sessions` counts its active sessions.
+
+    `email` is verified, `factors` are the kinds of second factors that it has set up.
+    """
 
     sessions: int
     custom_data: JsonObject
     claims: JsonObject
+    email: str | None
+    factors: list[str]
+    banned_until: str | None
+    ban_reason: str | None
 
 
 class MemberPage(msgspec.Struct, kw_only=True):
@@ -64,7 +71,8 @@ class MemberChange(msgspec.Struct, forbid_unknown_fields=True):
     """Changes to a member; absent fields keep their values.
 
     A null nickname removes it; custom_data, roles and claims are replaced as a whole. `roles` are at most 20, `claims`
-    have at most 4096 bytes and are at most 4 objects or lists deep.
+    have at most 4096 bytes and are at most 4 objects or lists deep. Until `banned_until` the member cannot sign in, and
+    its sessions end; null lifts the ban. `ban_reason` is for the app's team.
     """
 
     is_active: bool | msgspec.UnsetType = msgspec.UNSET
@@ -72,6 +80,8 @@ class MemberChange(msgspec.Struct, forbid_unknown_fields=True):
     custom_data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     roles: Roles | msgspec.UnsetType = msgspec.UNSET
     claims: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    banned_until: str | msgspec.UnsetType | None = msgspec.UNSET
+    ban_reason: Annotated[str, msgspec.Meta(max_length=500)] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class NewMember(msgspec.Struct, forbid_unknown_fields=True):

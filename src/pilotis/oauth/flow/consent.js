@@ -14,6 +14,11 @@
       signUp: "Create account",
       toSignUp: "Create an account",
       toSignIn: "I already have an account",
+      factorTitle: "Confirm that it is you",
+      factorWhy: "Enter the code of your authenticator app, or a recovery code.",
+      factorCode: "Code",
+      factor: "Continue",
+      factorOther: "Sign in another way",
       noPassword: (/** @type {string} */ app) => `${app} does not support password sign-in.`,
       or: "or",
       goOnWith: (/** @type {string} */ name) => `Continue with ${name}`,
@@ -42,6 +47,12 @@
         RATE_LIMITED: "Too many attempts. Wait a moment and try again.",
         LOGIN_DISABLED: "Password sign-in is disabled.",
         MEMBER_INACTIVE: "This account has been deactivated.",
+        MEMBER_BANNED: "This account may not sign in for some time.",
+        SIGN_UP_CLOSED: "Nobody can sign up here.",
+        EMAIL_NOT_VERIFIED:
+          "Verify your e-mail address first. A mail is on its way, or your account sends another one.",
+        SECOND_FACTOR_ENROLMENT_REQUIRED: "Set up a second factor in your account first.",
+        INVALID_SECOND_FACTOR: "The code is wrong or was used before. After five tries sign in again.",
         OAUTH_REQUEST_NOT_FOUND: "This request does not exist, or it belongs to another account.",
         OAUTH_REQUEST_EXPIRED: "This request has expired after ten minutes.",
         OAUTH_REQUEST_DECIDED: "This request has already been answered.",
@@ -65,6 +76,11 @@
       signUp: "가입하기",
       toSignUp: "계정 만들기",
       toSignIn: "이미 계정이 있습니다",
+      factorTitle: "본인 확인",
+      factorWhy: "인증 앱의 코드나 복구 코드를 입력하세요.",
+      factorCode: "코드",
+      factor: "계속하기",
+      factorOther: "다른 방법으로 로그인",
       noPassword: (/** @type {string} */ app) => `${app}에서는 비밀번호 로그인을 사용하지 않습니다.`,
       or: "또는",
       goOnWith: (/** @type {string} */ name) => `${name}(으)로 계속하기`,
@@ -94,6 +110,11 @@
         RATE_LIMITED: "시도가 너무 많습니다. 잠시 후 다시 시도하세요.",
         LOGIN_DISABLED: "비밀번호 로그인이 꺼져 있습니다.",
         MEMBER_INACTIVE: "비활성화된 계정입니다.",
+        MEMBER_BANNED: "당분간 로그인할 수 없는 계정입니다.",
+        SIGN_UP_CLOSED: "이곳에서는 가입할 수 없습니다.",
+        EMAIL_NOT_VERIFIED: "먼저 이메일 주소를 확인해 주세요. 메일을 보냈으며, 계정에서 다시 보낼 수 있습니다.",
+        SECOND_FACTOR_ENROLMENT_REQUIRED: "먼저 계정에서 2단계 인증을 설정해 주세요.",
+        INVALID_SECOND_FACTOR: "코드가 올바르지 않거나 이미 사용되었습니다. 다섯 번 틀리면 다시 로그인하세요.",
         OAUTH_REQUEST_NOT_FOUND: "알 수 없는 요청이거나 다른 계정의 요청입니다.",
         OAUTH_REQUEST_EXPIRED: "요청이 만료되었습니다. 10분이 지났습니다.",
         OAUTH_REQUEST_DECIDED: "이미 처리된 요청입니다.",
@@ -117,6 +138,8 @@
   let token = /** @type {string | null} */ (null);
   let loginId = "";
   let isNew = false;
+  /** What finishes a sign-in together with a second factor. */
+  let ticket = "";
 
   const SVG = "http://www.w3.org/2000/svg";
   // Marks of the vendors in one path or more, each with its colour.
@@ -162,11 +185,12 @@
 
   /** An answer that is no success, or none: then `status` is 0. */
   class Rejected extends Error {
-    /** @param {number} status @param {string} code */
-    constructor(status, code) {
+    /** @param {number} status @param {string} code @param {string} [ticket] */
+    constructor(status, code, ticket = "") {
       super(code);
       this.status = status;
       this.code = code;
+      this.ticket = ticket;
     }
   }
 
@@ -193,7 +217,7 @@
       throw new Rejected(0, "OTHER");
     }
     const told = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Rejected(answer.status, told.code ?? told.error ?? "OTHER");
+    if (!answer.ok) throw new Rejected(answer.status, told.code ?? told.error ?? "OTHER", told.ticket);
     return told;
   }
 
@@ -206,7 +230,7 @@
 
   /** @param {string} id */
   function show(id) {
-    for (const name of ["wait", "sign-in", "consent", "problem"]) $(name).hidden = name !== id;
+    for (const name of ["wait", "sign-in", "factor", "consent", "problem"]) $(name).hidden = name !== id;
   }
 
   /** @param {string} code */
@@ -354,6 +378,7 @@
     } catch (rejected) {
       if (!(rejected instanceof Rejected)) throw rejected;
       if (FINAL.includes(rejected.code)) problem(rejected.code);
+      else if (rejected.ticket) askFactor(rejected.ticket);
       else {
         signIn(false);
         complain("sign-in-error", rejected.code);
@@ -379,10 +404,43 @@
     } catch (rejected) {
       if (!(rejected instanceof Rejected)) throw rejected;
       if (FINAL.includes(rejected.code)) problem(rejected.code);
+      else if (rejected.ticket) askFactor(rejected.ticket);
       else complain("sign-in-error", rejected.code === "VALIDATION_FAILED" ? invalid : rejected.code);
     } finally {
       $("password").value = "";
       $("sign-in-button").disabled = false;
+    }
+  }
+
+  /** Ask for a second factor. @param {string} needed */
+  function askFactor(needed) {
+    ticket = needed;
+    document.title = T.factorTitle;
+    $("factor-error").hidden = true;
+    $("factor-code").value = "";
+    show("factor");
+    $("factor-code").focus();
+  }
+
+  /** @param {Event} event */
+  async function sendFactor(event) {
+    event.preventDefault();
+    const code = $("factor-code").value.trim();
+    $("factor-error").hidden = true;
+    $("factor-button").disabled = true;
+    try {
+      const signedIn = await call("POST", "/v1/public/app-members/second-factor", {
+        headers: { "X-Public-Key": options.provider_app.public_key ?? "" },
+        body: { ticket, [/^\d{6}$/.test(code) ? "totp" : "recovery_code"]: code },
+      });
+      token = signedIn.access_token;
+      await ask();
+    } catch (rejected) {
+      if (!(rejected instanceof Rejected)) throw rejected;
+      if (FINAL.includes(rejected.code)) problem(rejected.code);
+      else complain("factor-error", rejected.code === "VALIDATION_FAILED" ? "INVALID_SECOND_FACTOR" : rejected.code);
+    } finally {
+      $("factor-button").disabled = false;
     }
   }
 
@@ -496,6 +554,11 @@
     text("wait", T.wait);
     text("label-login-id", T.loginId);
     text("label-password", T.password);
+    text("factor-title", T.factorTitle);
+    text("factor-why", T.factorWhy);
+    text("label-factor-code", T.factorCode);
+    text("factor-button", T.factor);
+    text("factor-other", T.factorOther);
     text("other-account", T.other);
     text("scopes-title", T.scopes);
     text("allow", T.allow);
@@ -529,6 +592,8 @@
     choose(!isNew);
     $("login-id").focus();
   });
+  $("factor-form").addEventListener("submit", sendFactor);
+  $("factor-other").addEventListener("click", () => signIn(false));
   $("other-account").addEventListener("click", () => signIn(false));
   $("allow").addEventListener("click", () => decide("approve"));
   $("deny").addEventListener("click", () => decide("deny"));

@@ -182,6 +182,7 @@ class Consent:
                 member.session_id,
                 session.created_at,
                 session.amr,
+                session.level,
                 consent_id,
             )
             left = _SIGNED_IN_FOR - session.age
@@ -236,9 +237,9 @@ class Consent:
         return session
 
     async def _is_new_enough(self, connection: Connection, waiting: _Waiting, principal: AppMember) -> bool:
-        """Return whether the sign-in is as recent as the request requires, and by the member that it expects."""
+        """Return whether the sign-in is as recent and as strong as the request requires, and by the expected member."""
         request, member = waiting.request, principal.member
-        if request.hinted not in {None, member.member_id}:
+        if request.hinted not in {None, member.member_id} or member.level < request.level:
             return False
         if not request.asks_sign_in and request.max_age is None:
             return True

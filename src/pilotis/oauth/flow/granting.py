@@ -16,6 +16,7 @@ from pilotis.oauth.flow.records import BrowserSession
 from pilotis.oauth.flow.requests import AuthorizationRequest
 from pilotis.oauth.parameters import CODE_PREFIX
 from pilotis.oauth.records import KnownClient
+from pilotis.oauth.tokens.records import MULTI_FACTOR
 from pilotis.oauth.tokens.store import NewGrant, insert_grant
 from pilotis.security.single_use import mint
 
@@ -34,6 +35,7 @@ async def begin_grant(
     session_id: UUID,
     auth_time: datetime,
     method: str,
+    level: int,
     consent_id: UUID | None,
 ) -> str:
     """Insert a grant and return the client's redirect URI with its code."""
@@ -50,7 +52,7 @@ async def begin_grant(
         resources=request.resources,
         issuer=issuer,
         auth_time=auth_time,
-        amr=[method],
+        amr=[method] if level == 1 else [method, MULTI_FACTOR],
         code_hash=code.hash,
         redirect_uri=request.redirect_uri,
         code_challenge=request.code_challenge,

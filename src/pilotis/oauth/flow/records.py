@@ -9,10 +9,14 @@ import msgspec
 
 
 class SignIn(msgspec.Struct, frozen=True):
-    """When and how a member signed in (`amr` is the method), and the database's time when it was asked."""
+    """When a member has proved last who it is, how (`amr` is the method) and with how many factors.
+
+    `asked_at` is the database's time when it was asked.
+    """
 
     created_at: datetime
     amr: str
+    level: int
     asked_at: datetime
 
     @property

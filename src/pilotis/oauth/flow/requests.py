@@ -18,6 +18,7 @@ from pilotis.oauth.parameters import Parameters
 from pilotis.oauth.records import KnownClient
 from pilotis.oauth.redirect_uris import is_registered
 from pilotis.oauth.resources import chosen_resources
+from pilotis.oauth.tokens.records import ACR_VALUES
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 _NUMBER = re.compile(r"\d{1,9}")
@@ -27,7 +28,10 @@ _SIGN_IN = frozenset(("login", "select_account"))
 
 
 class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's validated request: `max_age` in seconds; `hinted` is the member that it expects to be signed in."""
+    """A client's validated request: `max_age` in seconds; `hinted` is the member that it expects to be signed in.
+
+    `level` is how many factors it asks for by `acr_values`.
+    """
 
     client_id: str
     redirect_uri: str
@@ -40,6 +44,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True):
     prompt: list[str]
     max_age: int | None
     hinted: str | None = None
+    level: int = 1
 
     @property
     def is_silent(self) -> bool:
@@ -113,6 +118,7 @@ def checked(
         dpop_jkt=_thumbprint(parameters),
         prompt=_prompt(parameters),
         max_age=_max_age(parameters, client, is_pushed=is_pushed),
+        level=_level(parameters),
     )
 
 
@@ -171,6 +177,12 @@ def _prompt(parameters: Parameters) -> list[str]:
     if not set(prompt) <= _PROMPTS or ("none" in prompt and len(prompt) > 1):
         raise RedirectedError("invalid_request", "prompt must be none, or a list of login, consent and select_account.")
     return prompt
+
+
+def _level(parameters: Parameters) -> int:
+    """Return the level of the first of `acr_values`, in the client's order of preference, that there is."""
+    wanted = (_short(parameters, "acr_values") or "").split(" ")
+    return next((ACR_VALUES.index(one) + 1 for one in wanted if one in ACR_VALUES), 1)
 
 
 def _max_age(parameters: Parameters, client: KnownClient, *, is_pushed: bool) -> int | None:

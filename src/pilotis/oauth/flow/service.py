@@ -181,6 +181,7 @@ class Authorization:
             and not request.asks_sign_in
             and (request.max_age is None or session.age <= timedelta(seconds=request.max_age))
             and request.hinted in {None, session.member_id}
+            and session.level >= request.level
         )
         if session is not None and is_fresh and not request.must_ask(client):
             found = await self._covering(client, request, session.member_id)
@@ -232,6 +233,7 @@ class Authorization:
                 session.session_id,
                 session.created_at,
                 session.amr,
+                session.level,
                 consent_id,
             )
 

@@ -24,7 +24,8 @@ async def browser_session(database: Database, app_id: UUID, cookie_hash: bytes) 
     """Return the session of a cookie if it has not ended and its member is active and not a guest."""
     row = await database.fetchrow(
         """
-        select s.session_id, s.created_at, s.amr, m.member_id, m.nickname, now() as asked_at
+        select s.session_id, coalesce(s.auth_time, s.created_at) as created_at, s.amr, s.level, m.member_id,
+            m.nickname, now() as asked_at
         from pilotis.oauth_browsers b
         join pilotis.sessions s on s.app_id = b.app_id and s.session_id = b.session_id
         join pilotis.members m on m.app_id = s.app_id and m.member_id = s.subject
@@ -42,7 +43,7 @@ async def session(connection: Connection, app_id: UUID, session_id: UUID) -> Sig
     """Return when a session was created, and the current time; None if it has ended."""
     row = await connection.fetchrow(
         """
-        select created_at, amr, now() as asked_at from pilotis.sessions
+        select coalesce(auth_time, created_at) as created_at, amr, level, now() as asked_at from pilotis.sessions
         where app_id = $1 and session_id = $2 and revoked_at is null and expires_at > now()
         """,
         app_id,

@@ -19,6 +19,7 @@ from pilotis.kit.rs256 import PrivateKey, SignatureError
 from pilotis.oauth.keys import SigningKeys
 from pilotis.oauth.records import KnownClient
 from pilotis.oauth.resources import own_resources
+from pilotis.oauth.tokens.records import ACR_VALUES, MULTI_FACTOR
 
 ACCESS_TYPE = "at+jwt"
 ID_TYPE = "JWT"
@@ -136,6 +137,7 @@ class Issuer:
             "at_hash": base64url(digest[: len(digest) // 2]),
             "sid": str(sid),
             "amr": list(amr),
+            "acr": ACR_VALUES[MULTI_FACTOR in amr],
             "app_id": str(client.app_id),
         }
         if nonce is not None:

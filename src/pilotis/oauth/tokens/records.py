@@ -7,6 +7,11 @@ from uuid import UUID
 
 import msgspec
 
+ACR_VALUES = ("urn:pilotis:level:1", "urn:pilotis:level:2")
+"""The `acr` of a sign-in with one factor, and with two (OpenID Connect Core 1.0, section 2)."""
+MULTI_FACTOR = "mfa"
+"""What the `amr` of a sign-in with two factors contains (RFC 8176)."""
+
 
 class Grant(msgspec.Struct, frozen=True):
     """What a client may do for a member, as stored."""

@@ -25,9 +25,11 @@ CODE_SECONDS = 60
 
 _GRANT = columns(Grant, "g")
 
-# A grant is valid if it is not revoked, its member is active and, unless it is offline, its session has not ended.
+# A grant is valid if it is not revoked, its member is active and not banned and, unless it is offline, its session has
+# not ended.
 _LIVES = """
     g.revoked_at is null and g.expires_at > now() and m.is_active
+        and (m.banned_until is null or m.banned_until <= now())
         and (g.is_offline or (s.revoked_at is null and s.expires_at > now()))
 """
 _STATE = """
