@@ -9,6 +9,8 @@ import httpx
 import pytest
 from joserfc.jwk import RSAKey
 
+from tests.accounts.authenticator import enrolled, finish
+from tests.mail.world import account, call, mails, sign_up
 from tests.oauth.browsing import Pkce, Provider
 from tests.oauth.vendors import APPLE_PEM, CLIENT_ID, SECRET, Person, Vendors, parameters, vendors
 from tests.support import App, assert_error, plain_client
@@ -368,13 +370,51 @@ async def test_a_verified_address_joins_members_only_where_the_app_says_so(
     vendor.person = Person(subject="12", email="joined@example.test")
     assert (await Page(provider, second).sign_in())["member_id"] != member
     await provider.asked("PUT", "settings", {"link_by_verified_email": True})
-    # Two members have that address now, so it says nothing.
+    # Two members have accounts with that address now, but it is the first one's.
     vendor.person = Person(subject="13", email="joined@example.test")
-    assert (await Page(provider, second).sign_in())["is_new_member"] is True
+    assert (await Page(provider, second).sign_in())["member_id"] == member
     vendor.person = Person(subject="21", email="fresh@example.test")
     fresh = (await Page(provider, "GOOGLE").sign_in())["member_id"]
     vendor.person = Person(subject="22", email="FRESH@example.test")
     assert (await Page(provider, second).sign_in())["member_id"] == fresh
+
+
+async def test_an_address_that_a_vendor_has_verified_is_the_members(provider: Provider, vendor: Vendors):
+    """A01: who only claimed it keeps nothing of it, and who has verified it keeps it."""
+    app = provider.app
+    await set_up(provider, vendor, "GOOGLE")
+    mallory = await sign_up(app, "mallory", "ada@example.com")
+    await mails(app, 1)
+    vendor.person = Person(subject="41", email="ada@example.com")
+    ada = await Page(provider, "GOOGLE").sign_in()
+    assert (await account(app, ada["access_token"]))["email"] == "ada@example.com"
+    assert (await account(app, mallory["access_token"]))["pending_email"] is None
+    vendor.person = Person(subject="42", email="ADA@example.com")
+    other = await Page(provider, "GOOGLE").sign_in()
+    assert other["member_id"] != ada["member_id"]
+    assert (await account(app, other["access_token"]))["email"] is None
+    # Where an address is required, one of these sessions is provisional.
+    await call(app, "PATCH", "/account-settings", json={"email_verification": "required"})
+    for subject, status in (("41", 200), ("42", 403)):
+        vendor.person = Person(subject=subject, email="ada@example.com")
+        token = (await Page(provider, "GOOGLE").sign_in())["access_token"]
+        async with app.client(token) as client:
+            assert (await client.get("/v1/public/tables")).status_code == status
+
+
+async def test_a_vendor_is_one_factor(provider: Provider, vendor: Vendors):
+    """The code was used, so that the ticket is the only way on."""
+    app = provider.app
+    await set_up(provider, vendor, "GOOGLE")
+    await call(app, "PATCH", "/account-settings", json={"second_factor": "optional"})
+    vendor.person = Person(subject="51")
+    first = await Page(provider, "GOOGLE").sign_in()
+    _, codes = await enrolled(app, first["access_token"])
+    page = Page(provider, "GOOGLE")
+    code = (await page.back())["code"]
+    error = assert_error(await page.exchange(code), 401, "SECOND_FACTOR_REQUIRED")
+    done = await finish(app, error["ticket"], recovery_code=codes[0])
+    assert done.json()["member_id"] == first["member_id"]
 
 
 @pytest.mark.advisory("GHSA-m93w-4fxv-r35v")

@@ -13,6 +13,7 @@ from pilotis.accounts.mailing import Codes
 from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.service import Proofs
+from pilotis.accounts.store import end_of_email
 from pilotis.accounts.tasks import periodic
 from pilotis.apps.feature import AppsFeature
 from pilotis.feature import Feature
@@ -70,7 +71,7 @@ def feature(
     )
     factors = Factors(floor.database, members.members, mail.mails, floor.passwords, floor.rate_limits, floor.secrets)
     passkeys = Passkeys(floor.database, members.members, factors, oauth.links, floor.base_url)
-    members.members.attach(proofs.claimed)
+    members.members.attach(proofs.claimed, end_of_email)
     return AccountsFeature(
         name="accounts",
         endpoints=[

@@ -244,7 +244,6 @@ class Proofs:
                 if state is None or not state.is_active or not await store.use(connection, app.app_id, proof.proof_id):
                     raise TokenExpiredError
                 await self._members.set_email(connection, app, actor, member_id, proof.email)
-                await store.end_of_email(connection, app.app_id, proof.email_folded)
                 await self._tell_former(connection, writer, member_id, state.email, state.language)
         except EmailTakenError:
             # Another member has verified it in this moment. Its owner knows; the other one learns nothing.

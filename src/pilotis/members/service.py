@@ -158,6 +158,7 @@ class Members:
         self._events = emitter
         self.gate = Gate(database, sessions, emitter)
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
+        self._verified: Callable[[Connection, UUID, str], Awaitable[None]] | None = None
         self.followers: list[Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]] = []
         """What is told of deleted members, each in the transaction of the deletion."""
         self._checks: Batchers[UUID, tuple[UUID, Claims], SessionMember | None] = Batchers(self._check)
@@ -167,9 +168,16 @@ class Members:
         for follow in self.followers:
             await follow(connection, app_id, member_ids)
 
-    def attach(self, claimed: Callable[[Connection, EmailClaim], Awaitable[None]]) -> None:
-        """Set what mails a proof to an address that a sign-up names, in the sign-up's transaction."""
-        self._claimed = claimed
+    def attach(
+        self,
+        claimed: Callable[[Connection, EmailClaim], Awaitable[None]],
+        verified: Callable[[Connection, UUID, str], Awaitable[None]],
+    ) -> None:
+        """Set what mails a proof to an address that a sign-up names, and what ends all other claims of a verified one.
+
+        Both run in the transaction of their cause.
+        """
+        self._claimed, self._verified = claimed, verified
 
     async def sign_up(
         self,
@@ -331,13 +339,15 @@ class Members:
         provider: str,
         member_id: str | None,
         nickname: str | None,
+        email: str | None,
         session_id: UUID,
         agent: str | None,
     ) -> tuple[SignedIn | SecondFactorRequiredError, str]:
         """Sign in a member that another provider has recognised, in the caller's transaction; also return its id.
 
         None as the member creates one without login_id and password; a guest becomes such a member, and gets new
-        tokens. The error about a second factor is returned, see `Gate.admit`.
+        tokens. `email` is an address that the provider has verified: the member gets it if it has none and nobody else
+        has it. The error about a second factor is returned, see `Gate.admit`.
 
         Raises what `Gate.lock` and `Gate.admit` do, and `SignUpClosedError`.
         """
@@ -355,6 +365,11 @@ class Members:
             await self._sessions.revoke_all(connection, app.app_id, member_id)
             await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_PROMOTED, actor, row)])
             entrant, is_new = msgspec.structs.replace(entrant, is_guest=False, nickname=row.nickname), True
+        if email is not None and entrant.email is None and entrant.is_active and is_address(email):
+            owner = await store.by_email(connection, app.app_id, folded(email))
+            if owner is None and app.accounts.email_verification != "off":
+                await self.set_email(connection, app, actor, member_id, email)
+                entrant = msgspec.structs.replace(entrant, email=email)
         entered = await self.gate.admit(
             connection,
             app,
@@ -631,6 +646,8 @@ class Members:
         async with _unique_address():
             row = await store.set_email(connection, app.app_id, member_id, email, folded(email))
         assert row is not None
+        if self._verified is not None:
+            await self._verified(connection, app.app_id, folded(email))
         await self._events.emit_all(connection, app.app_id, [events.updated(actor, row, ["email"])])
         await self._sessions.complete(connection, app.app_id, member_id, "email")
         await record(connection, app.app_id, actor, "member.verify_email", member_id)

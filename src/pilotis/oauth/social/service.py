@@ -21,8 +21,9 @@ from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError
 from pilotis.kit.crypto import random_token
 from pilotis.kit.ids import uuid7
+from pilotis.kit.mail_addresses import folded
 from pilotis.members.gate.service import settled
-from pilotis.members.service import Members
+from pilotis.members.service import EmailTakenError, Members
 from pilotis.oauth import settings_store
 from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.errors import InvalidRequestError
@@ -175,7 +176,7 @@ class SocialLogin:
             for _ in range(_ATTEMPTS):
                 try:
                     return await self._exchange(client, app, given, agent)
-                except _RacedError:
+                except (_RacedError, EmailTakenError):
                     continue
             raise InvalidCodeError
         except (InvalidCodeError, AppNotFoundError):
@@ -198,7 +199,15 @@ class SocialLogin:
                     raise IdentityTakenError
                 member_id = known or found.member_id or await self._member_by_email(connection, app_id, found)
                 entered, linked = await self._members.sign_in_elsewhere(
-                    connection, app, actor, found.provider.lower(), member_id, found.name, found.session_id, agent
+                    connection,
+                    app,
+                    actor,
+                    found.provider.lower(),
+                    member_id,
+                    found.name,
+                    found.email if found.email_verified else None,
+                    found.session_id,
+                    agent,
                 )
                 if known is None:
                     await self._link(connection, app_id, found, linked)
@@ -223,14 +232,15 @@ class SocialLogin:
         )
 
     async def _member_by_email(self, connection: Connection, app_id: UUID, found: Recognised) -> str | None:
-        """Return the one member whose address another vendor has verified, if the app links accounts by address.
+        """Return the member with an address that a mail or another vendor has verified, if the app links by address.
 
         A login_id never counts: anyone who signs up first with another person's address would get that person's
         account.
         """
         if found.email is None or not found.email_verified or not await store.links_by_email(connection, app_id):
             return None
-        return await store.member_with_email(connection, app_id, found.email)
+        owner = await self._members.by_email(connection, app_id, folded(found.email))
+        return owner.member_id if owner else await store.member_with_email(connection, app_id, found.email)
 
     async def _link(self, connection: Connection, app_id: UUID, found: Recognised, member_id: str) -> None:
         """Link the account at the vendor to the member; raises `_RacedError` if it has just been linked."""

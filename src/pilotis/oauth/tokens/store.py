@@ -297,8 +297,9 @@ async def token_state(database: Database, app_id: UUID, grant_id: UUID, jti: UUI
     row = await database.fetchrow(
         f"""
         select g.scopes, g.is_offline, m.member_id, m.nickname, m.login_id, m.custom_data, m.updated_at,
-            (select i.email from pilotis.member_identities i where i.app_id = $1 and i.member_id = m.member_id
-                and i.email_verified order by i.created_at, i.provider limit 1) as verified_email,
+            coalesce(m.email, (select i.email from pilotis.member_identities i where i.app_id = $1
+                and i.member_id = m.member_id and i.email_verified order by i.created_at, i.provider limit 1)
+            ) as verified_email,
             (select i.picture from pilotis.member_identities i where i.app_id = $1 and i.member_id = m.member_id
                 and i.picture is not null order by i.created_at, i.provider limit 1) as picture
         from pilotis.oauth_grants g {_STATE}
