@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guest_days: App[Days] = 90
     """Days without a request after which a guest is deleted that has no session, rows, files or custom data."""
     refresh_retry_seconds: App[Annotated[int, msgspec.Meta(ge=0, le=300, extra={"unit": "seconds"})]] = 10
-    """Time for which a used refresh token gets the same successor again."""
+    """Time for which a used refresh token gets the same successor again, from the successor's first use on."""
     invitation_days: App[Days] = 7
     """Lifetime of an invitation to an app."""
     idempotency_hours: App[Annotated[int, msgspec.Meta(ge=1, le=7 * 24, extra={"unit": "hours"})]] = 24

@@ -122,9 +122,11 @@ class TestReuse:
         user = (await client.post(SIGN_IN, json=FIRST)).json()
         pair = (await client.post("/v1/auth/re-issue", headers=bearer(user["refresh_token"]))).json()
         session_id = uuid.UUID(claims_of(pair["access_token"])["sid"])
-        statement = (
-            "update pilotis.sessions set refreshed_at = refreshed_at - interval '11 seconds' where session_id = $1"
-        )
+        assert (await client.get(ME, headers=bearer(pair["access_token"]))).status_code == 200
+        statement = """
+            update pilotis.sessions set successor_used_at = successor_used_at - interval '11 seconds'
+            where session_id = $1
+        """
         await run_sql(server, statement, session_id)
         answer = await client.post("/v1/auth/re-issue", headers=bearer(user["refresh_token"]))
         assert_error(answer, 401, "REFRESH_TOKEN_REUSED")

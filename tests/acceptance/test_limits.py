@@ -153,7 +153,10 @@ async def test_a_shorter_lifetime_holds_from_the_next_refresh_on(small_app: App)
 
 async def test_the_time_to_retry_a_refresh_is_a_setting(small_app: App):
     member = await small_app.member()
-    assert (await refresh(small_app, member)).status_code == 200
+    pair = await refresh(small_app, member)
+    assert pair.status_code == 200
+    async with small_app.client(pair.json()["access_token"]) as client:
+        assert (await client.get("/v1/public/app-members/me")).status_code == 200
     assert_error(await refresh(small_app, member), 401, "REFRESH_TOKEN_REUSED")
 
 

@@ -120,11 +120,28 @@ class TestReIssue:
     async def test_later_reuse_ends_the_family(self, app: App):
         member = await app.member()
         pair = (await re_issue(app, member["refresh_token"])).json()
-        await rewind(app, member["refresh_token"], refreshed_at="11 seconds")
+        await me(app.server, pair["access_token"])
+        await rewind(app, member["refresh_token"], successor_used_at="9 seconds")
+        assert (await re_issue(app, member["refresh_token"])).json() == pair
+        await rewind(app, member["refresh_token"], successor_used_at="2 seconds")
         assert_error(await re_issue(app, member["refresh_token"]), 401, "REFRESH_TOKEN_REUSED")
         assert_error(await me(app.server, pair["access_token"]), 401, "INVALID_TOKEN")
         assert_error(await me(app.server, member["access_token"]), 401, "INVALID_TOKEN")
         assert_error(await re_issue(app, pair["refresh_token"]), 401, "INVALID_TOKEN")
+
+    async def test_a_pair_that_nobody_has_used_can_be_fetched_again_an_hour_later(self, app: App):
+        """A tab was frozen while it refreshed: the pair that it lost signs nobody out."""
+        member = await app.member()
+        lost = (await re_issue(app, member["refresh_token"])).json()
+        # What the other tabs have done with the access token before is no use of the new pair.
+        assert (await me(app.server, member["access_token"])).status_code == 200
+        await rewind(app, member["refresh_token"], refreshed_at="1 hour")
+        again = (await re_issue(app, member["refresh_token"])).json()
+        assert claims_of(again["refresh_token"])["jti"] == claims_of(lost["refresh_token"])["jti"]
+        assert_error(await me(app.server, again["access_token"]), 401, "INVALID_TOKEN")  # It has expired.
+        newer = (await re_issue(app, again["refresh_token"])).json()
+        assert (await me(app.server, newer["access_token"])).status_code == 200
+        assert_error(await re_issue(app, member["refresh_token"]), 401, "REFRESH_TOKEN_REUSED")
 
     async def test_a_token_older_than_the_last_ends_the_family_within_the_10_seconds_too(self, app: App):
         member = await app.member()
@@ -138,8 +155,9 @@ class TestReIssue:
         body = {"login_id": "ada", "password": "correct horse"}
         async with app.client() as client:
             other = (await client.post("/v1/public/app-members/signin", json=body)).json()
-        await re_issue(app, member["refresh_token"])
-        await rewind(app, member["refresh_token"], refreshed_at="11 seconds")
+        pair = (await re_issue(app, member["refresh_token"])).json()
+        await me(app.server, pair["access_token"])
+        await rewind(app, member["refresh_token"], successor_used_at="11 seconds")
         assert_error(await re_issue(app, member["refresh_token"]), 401, "REFRESH_TOKEN_REUSED")
         assert (await me(app.server, other["access_token"])).status_code == 200
 

@@ -35,7 +35,8 @@ class Facts(msgspec.Struct, frozen=True):
 class SessionMember(Facts, frozen=True):
     """The member of a session; `active_again` tells whether its last activity was recorded more than an hour ago.
 
-    `awaits` are the proofs without which the session is provisional.
+    `awaits` are the proofs without which the session is provisional, `unused_successor` is that of
+    `pilotis.security.sessions`.
     """
 
     session_id: UUID
@@ -43,6 +44,7 @@ class SessionMember(Facts, frozen=True):
     active_again: bool
     level: int
     awaits: list[str]
+    unused_successor: UUID | None
 
 
 class OwnRecord(msgspec.Struct, frozen=True):

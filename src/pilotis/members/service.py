@@ -477,7 +477,11 @@ class Members:
         if again := [row.subject for row in rows if row.active_again and row.is_active]:
             await store.touch(self._database, app_id, again)
         found = {(row.session_id, row.subject): row for row in rows}
-        return [found.get((claims.sid, claims.sub)) for _, claims in asked]
+        members = [found.get((claims.sid, claims.sub)) for _, claims in asked]
+        await self._sessions.tokens_used(
+            [(claims, row.unused_successor) for (_, claims), row in zip(asked, members, strict=True) if row]
+        )
+        return members
 
     async def alive(self, app_id: UUID, session_ids: Sequence[UUID]) -> dict[UUID, MemberInfo]:
         """Return the active members of those sessions that are alive, by session."""

@@ -23,7 +23,7 @@ from pilotis.members.records import (
     OwnRecord,
     SessionMember,
 )
-from pilotis.security.sessions.service import session_insert
+from pilotis.security.sessions.service import session_insert, unused_successor
 from pilotis.security.sessions.types import BegunSession
 
 # A member as events describe it, and the columns for that.
@@ -179,9 +179,10 @@ async def lock_entrant(connection: Connection, app_id: UUID, member_id: str) -> 
 async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UUID]) -> list[SessionMember]:
     """Return the members of an app's active sessions."""
     rows = await database.fetch(
-        """
+        f"""
         select m.is_active, m.is_guest, m.roles, m.claims, s.session_id, s.subject,
-            m.last_active_at < now() - interval '1 hour' as active_again, s.level, s.awaits
+            m.last_active_at < now() - interval '1 hour' as active_again, s.level, s.awaits,
+            {unused_successor} as unused_successor
         from (select unnest($2::uuid[]) as session_id) asked
         join pilotis.sessions s on s.app_id = $1 and s.session_id = asked.session_id
         join pilotis.members m on m.app_id = s.app_id and m.member_id = s.subject

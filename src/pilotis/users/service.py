@@ -298,6 +298,7 @@ class Users:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
         if not row.is_active:
             raise UserInactiveError
+        await self._sessions.tokens_used([(claims, row.unused_successor)])
         role = row.role
         return UserInfo(user_id, row.email, session_id), Role[role.upper()] if role else None
 

@@ -11,6 +11,7 @@ from asyncpg import Connection
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 from pilotis.db.waiters import CONSOLE
+from pilotis.security.sessions.service import unused_successor
 
 
 class StoredUser(msgspec.Struct, frozen=True):
@@ -29,6 +30,7 @@ class SessionUser(msgspec.Struct, frozen=True):
     email: str
     is_active: bool
     role: str | None
+    unused_successor: UUID | None
 
 
 _USER = columns(StoredUser)
@@ -135,8 +137,9 @@ async def of_session(
 ) -> SessionUser | None:
     """Return the console user of an active session, and its role on an app."""
     row = await database.fetchrow(
-        """
-        select u.email, u.is_active, (select role from pilotis.app_users where app_id = $5 and user_id = $3) as role
+        f"""
+        select u.email, u.is_active, (select role from pilotis.app_users where app_id = $5 and user_id = $3) as role,
+            {unused_successor} as unused_successor
         from pilotis.sessions s join pilotis.users u on u.user_id = $3
         where s.app_id = $1 and s.session_id = $2 and s.subject = $4
             and s.revoked_at is null and s.expires_at > now()

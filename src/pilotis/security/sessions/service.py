@@ -1,7 +1,8 @@
 """Sign-ins as sessions. One row is one family of refresh tokens; the row alone decides which tokens are valid.
 
 A pair of tokens is computed from the row, with the same ids and times, so a client that soon retries a refresh gets the
-same pair again. A refresh token that is used later must have been copied, so the family ends.
+same pair again. It may retry until a token of the new pair was used, and a little longer: a tab that was frozen in
+between has lost the pair. A refresh token that is used later must have been copied, so the family ends.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from pilotis.security.sessions import store
 from pilotis.security.sessions.types import Device, Session
 
 CONSOLE = UUID(int=0)
+unused_successor = store.UNUSED_SUCCESSOR
+"""The expression for a statement that verifies a session `s`; see `Sessions.tokens_used`."""
 session_insert = store.insertion
 """The insert of a session, for the statement that creates its member; see `Sessions.opening`."""
 
@@ -167,6 +170,19 @@ class Sessions:
         """Return a valid access token's claims; the caller checks whether its session is still active."""
         return self._claims(TokenKind.CONSOLE_ACCESS if console else TokenKind.MEMBER_ACCESS, token)
 
+    async def tokens_used(self, used: Sequence[tuple[Claims, UUID | None]]) -> None:
+        """Record the first use of a pair after a refresh, by the claims of access tokens of one app.
+
+        Beside each is what `unused_successor` has found for its session.
+        """
+        first = {
+            claims.sid: refresh_id
+            for claims, refresh_id in used
+            if refresh_id is not None and claims.jti == _access_id(refresh_id)
+        }
+        if first:
+            await store.successor_used(self._database, used[0][0].app_id, list(first), list(first.values()))
+
     def is_console_token(self, token: str) -> bool:
         """Return whether a token claims to be a console user's access token."""
         return looks_like(TokenKind.CONSOLE_ACCESS, token)
@@ -265,9 +281,14 @@ class Sessions:
             )
 
         return TokenPair(
-            sign(access, uuid5(refresh_id, "access"), issued + limits.access_token_seconds),
+            sign(access, _access_id(refresh_id), issued + limits.access_token_seconds),
             sign(refresh, refresh_id, int(session.expires_at.timestamp())),
         )
+
+
+def _access_id(refresh_id: UUID) -> UUID:
+    """Return the id of the access token in the pair of a refresh token."""
+    return uuid5(refresh_id, "access")
 
 
 _KINDS = {

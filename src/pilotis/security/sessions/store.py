@@ -22,6 +22,8 @@ _INSERT = f"""
     values ($1, $2, $3, $4, now(), now() + $5, $6, $7, $8)
     returning {_SESSION}
 """
+UNUSED_SUCCESSOR = "case when s.previous_refresh_id is not null and s.successor_used_at is null then s.refresh_id end"
+"""The current refresh id of a session `s` if no token of its pair was used; null for others and for a first pair."""
 # One statement is one round trip and one commit; three statements would need three. It locks the account and compares
 # the password again: changing or resetting it, and deactivating or deleting the account, end all earlier sessions, so
 # a new session must not start afterwards.
@@ -216,7 +218,7 @@ async def rotate(
     row = await database.fetchrow(
         f"""
         update pilotis.sessions
-        set previous_refresh_id = refresh_id, refresh_id = $4, refreshed_at = now(),
+        set previous_refresh_id = refresh_id, refresh_id = $4, refreshed_at = now(), successor_used_at = null,
             expires_at = now() + least(expires_at - refreshed_at, $5::interval)
         where app_id = $1 and session_id = $2 and refresh_id = $3 and revoked_at is null and expires_at > now()
         returning {_SESSION}
@@ -231,15 +233,33 @@ async def rotate(
     return None if row is None else Session(*row)
 
 
+async def successor_used(
+    database: Database, app_id: UUID, session_ids: Sequence[UUID], refresh_ids: Sequence[UUID]
+) -> None:
+    """Record for sessions, with their current refresh ids, that a token of their newest pair was used."""
+    await database.execute(
+        """
+        update pilotis.sessions s set successor_used_at = now()
+        from unnest($2::uuid[], $3::uuid[]) as used (session_id, refresh_id)
+        where s.app_id = $1 and s.session_id = used.session_id and s.refresh_id = used.refresh_id
+            and s.successor_used_at is null
+        """,
+        app_id,
+        session_ids,
+        refresh_ids,
+        tenant=app_id,
+    )
+
+
 async def just_rotated(
     database: Database, app_id: UUID, session_id: UUID, refresh_id: UUID, window: timedelta
 ) -> Session | None:
-    """Return the session whose refresh id was the given one until less than `window` ago."""
+    """Return the session whose previous refresh id is the given one, if its successor was not used `window` ago."""
     row = await database.fetchrow(
         f"""
         select {_SESSION} from pilotis.sessions
-        where app_id = $1 and session_id = $2 and previous_refresh_id = $3 and refreshed_at > now() - $4::interval
-            and revoked_at is null
+        where app_id = $1 and session_id = $2 and previous_refresh_id = $3 and revoked_at is null
+            and expires_at > now() and (successor_used_at is null or successor_used_at > now() - $4::interval)
         """,
         app_id,
         session_id,
