@@ -16,6 +16,7 @@ from pilotis.db import connections
 from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
+from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import NotFoundError, UnavailableError
 from pilotis.security.feature import SecurityFeature
 from pilotis.security.idempotency.store import IdempotencyKeys
@@ -66,6 +67,67 @@ def test_each_post_that_creates_can_answer_again_or_shows_something_once():
         if endpoint.again is not None:
             again = typing.get_type_hints(endpoint.again.handler)["return"]
             assert again in {typing.get_type_hints(endpoint.handler)["return"], endpoint.returns}, endpoint.path
+
+
+def test_each_post_and_patch_that_writes_takes_a_key():
+    without = {
+        f"{e.method} {e.path}"
+        for e in endpoint_table()
+        if e.method in {"POST", "PATCH"} and not e.takes_idempotency_key and not e.only_reads and not e.takes_stream
+    }
+    standard = {path for path in without if path.startswith("POST /oauth/")}
+    # These prove who calls by what they send, or are repeatable as they are.
+    assert without - standard == {
+        "POST /account/:app_id/deny",
+        "POST /account/:app_id/reset",
+        "POST /account/:app_id/verify",
+        "POST /v1/auth/logout",
+        "POST /v1/auth/oauth/exchange",
+        "POST /v1/auth/password-reset",
+        "POST /v1/auth/re-issue",
+        "POST /v1/auth/session",
+        "POST /v1/auth/session/refresh",
+        "POST /v1/auth/signin",
+        "POST /v1/public/oauth/:provider/callback",
+    }
+
+
+async def test_a_repeated_change_changes_once(app: App):
+    """A transaction, a batch, an update by id or by condition, and a delete, each sent twice, count once."""
+    table = await app.table({"n": "int"})
+    row = (await app.row(table, {"n": 0}))["id"]
+    more = {"n": {"$inc": 1}}
+    change = {"type": "update", "table_id": table, "doc_id": row, "data": more}
+    data = f"/v1/public/tables/{table}/data"
+    async with app.client() as client:
+        for count, (method, path, body) in enumerate(
+            [
+                ("POST", "/v1/public/transactions", {"operations": [change]}),
+                ("POST", "/v1/public/batch", {"operations": [change]}),
+                ("PATCH", f"{data}/{row}", {"data": more}),
+                ("POST", f"{data}/update-where", {"where": {"n": {"$gte": 0}}, "data": more}),
+            ],
+            start=1,
+        ):
+            key = {KEY: str(uuid4())}
+            answers = [await client.request(method, path, json=body, headers=key) for _ in range(2)]
+            assert answers[0].status_code == 200, answers[0].text
+            assert answers[0].content == answers[1].content
+            assert answers[1].headers["idempotent-replayed"] == "true"
+            assert (await client.get(f"{data}/{row}")).json()["data"]["n"] == count, path
+        other = await client.patch(f"{data}/{row}", json={"data": {"n": 1}}, headers=key)
+        assert other.status_code == 200  # Another path, another key.
+
+
+async def test_a_change_whose_process_died_is_not_repeated(app: App):
+    table = await app.table({"n": "int"})
+    row = (await app.row(table, {"n": 0}))["id"]
+    path, body = f"/v1/public/tables/{table}/data/{row}", {"data": {"n": {"$inc": 1}}}
+    async with app.client() as client, connected(app.server) as database:
+        assert (await client.patch(path, json=body, headers={KEY: "dies"})).status_code == 200
+        await database.execute(AS_IF_KILLED, app.app_id)
+        assert_error(await client.patch(path, json=body, headers={KEY: "dies"}), 503, "OUTCOME_UNKNOWN")
+        assert (await client.get(path)).json()["data"]["n"] == 1
 
 
 async def test_twenty_equal_requests_at_once_make_one_row(app: App):
@@ -331,6 +393,43 @@ async def test_statements(app: App, monkeypatch: pytest.MonkeyPatch):
             assert await of_a_create({}) == []
             assert len(await of_a_create({KEY: "second"})) == 2
             assert len(await of_a_create({KEY: "second"})) == 2  # A repeat reads where the first one wrote.
+
+
+class Busy(Endpoints, tag="Busy"):
+    """A change that is rejected for a while, before or after it has changed something."""
+
+    def __init__(self) -> None:
+        self.runs, self.rejects = 0, True
+
+    @post("/changes", access=Access.PUBLIC_KEY)
+    async def change(self, call: Call) -> int:
+        """Change something, or be busy."""
+        self.runs += 1
+        if self.rejects:
+            raise UnavailableError
+        return self.runs
+
+    @post("/half-changes", access=Access.PUBLIC_KEY)
+    async def change_by_half(self, call: Call) -> int:
+        """Change something, and then fail."""
+        self.runs += 1
+        took_effect()
+        raise UnavailableError
+
+
+async def test_an_error_that_changed_nothing_frees_the_key(app: App):
+    busy = Busy()
+    async with second_node(app.server) as node:
+        keys = IdempotencyKeys(node.database, node.floor.secrets, lambda: node.background.node.id)
+        authenticator = node.made.get(SecurityFeature).authentication
+        served = application(busy, authenticator=authenticator, idempotency=keys)
+        async with serving(served) as url, plain_client(url, **{"X-Public-Key": app.public_key}) as client:
+            assert_error(await client.post("/changes", headers={KEY: "busy"}), 503, "UNAVAILABLE")
+            busy.rejects = False
+            assert (await client.post("/changes", headers={KEY: "busy"})).json() == 2
+            assert_error(await client.post("/half-changes", headers={KEY: "half"}), 503, "UNAVAILABLE")
+            assert_error(await client.post("/half-changes", headers={KEY: "half"}), 503, "OUTCOME_UNKNOWN")
+            assert busy.runs == 3
 
 
 class Failing(Endpoints, tag="Failing"):

@@ -10,11 +10,12 @@ from contextvars import ContextVar, Token
 
 
 class Effects:
-    """What one run of a request has done so far; its tasks share it."""
+    """What one run of a request has done so far; its tasks share it. What a run does, the one around it does too."""
 
-    __slots__ = ("exist",)
+    __slots__ = ("around", "exist")
 
-    def __init__(self) -> None:
+    def __init__(self, around: Effects | None) -> None:
+        self.around = around
         self.exist = False
 
 
@@ -23,7 +24,7 @@ _CURRENT: ContextVar[Effects | None] = ContextVar("effects", default=None)
 
 def begin() -> tuple[Effects, Token[Effects | None]]:
     """Begin a run in this task and those that it starts; `end` takes the token."""
-    effects = Effects()
+    effects = Effects(_CURRENT.get())
     return effects, _CURRENT.set(effects)
 
 
@@ -35,5 +36,6 @@ def end(token: Token[Effects | None]) -> None:
 def took_effect() -> None:
     """Note that something was done, or may have been done, that cannot be undone."""
     effects = _CURRENT.get()
-    if effects is not None:
+    while effects is not None and not effects.exist:
         effects.exist = True
+        effects = effects.around

@@ -373,7 +373,7 @@ class Application:
             except StorageFullError:
                 if endpoint.needs_room(arguments[-1]):
                     raise
-        if endpoint.creates is not None and HEADER in call.headers and not call.is_inside:
+        if HEADER in call.headers and endpoint.takes_idempotency_key and not call.is_inside:
             return await self._run_once(call, endpoint, arguments)
         return await self._handled(call, endpoint, arguments)
 

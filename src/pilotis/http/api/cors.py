@@ -6,6 +6,7 @@ headers that it sends explicitly, never on cookies.
 
 from __future__ import annotations
 
+from pilotis import __version__
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.request import Call
 
@@ -20,9 +21,14 @@ _EXPOSED_HEADERS = (
     b"x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, etag, allow"
     b", content-range, content-disposition, last-modified, location, tus-resumable, tus-version, tus-extension"
     b", tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-metadata"
-    b", upload-expires, upload-file-id, www-authenticate, dpop-nonce"
+    b", upload-expires, upload-file-id, www-authenticate, dpop-nonce, date, idempotent-replayed, x-pilotis-version"
 )
-_ANY = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", _EXPOSED_HEADERS)]
+_READABLE = [
+    (b"access-control-expose-headers", _EXPOSED_HEADERS),
+    # By it a client knows what the server can do, before it sends what an older one would reject.
+    (b"x-pilotis-version", __version__.encode()),
+]
+_ANY = [(b"access-control-allow-origin", b"*"), *_READABLE]
 
 _NONE: Headers = []
 _NO_ORIGIN = [(b"vary", b"origin")]
@@ -65,6 +71,6 @@ class Cors:
 def _for_origin(origin: str) -> Headers:
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-expose-headers", _EXPOSED_HEADERS),
+        *_READABLE,
         (b"vary", b"origin"),
     ]

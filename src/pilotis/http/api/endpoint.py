@@ -31,12 +31,14 @@ from pilotis.http.api.cookies import Cookie, CookiesWithPrefix, Origins
 from pilotis.http.api.error_styles import ErrorStyle
 from pilotis.http.api.example import Example
 from pilotis.http.api.incoming import Incoming
-from pilotis.http.api.principals import Access
+from pilotis.http.api.principals import Access, Credential
 from pilotis.http.replies.reply import Answer
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError
 
 _PARAMETER = re.compile(r"[:*](\w+)")
+
+_COMPARABLE = frozenset({None, BodyKind.JSON, BodyKind.JSON_TEXT})
 
 Handler = Callable[..., Awaitable[Any]]
 Method = TypeVar("Method", bound=Handler)
@@ -105,6 +107,17 @@ class Endpoint:
     def takes_stream(self) -> bool:
         """Whether the body is read as it arrives, whatever its length."""
         return self.body_kind in {BodyKind.STREAM, BodyKind.MULTIPART}
+
+    @property
+    def takes_idempotency_key(self) -> bool:
+        """Whether the route honours `Idempotency-Key`: a POST or PATCH that may write, by a client that is known.
+
+        A refresh is repeatable as it is, and a body that is not JSON has no canonical form to compare.
+        """
+        if self.creates is not None:
+            return True
+        by_known = bool(self.access.any_of) and not self.access.takes(Credential.REFRESH)
+        return self.method in {"POST", "PATCH"} and by_known and not self.only_reads and self.body_kind in _COMPARABLE
 
     @property
     def is_console(self) -> bool:
@@ -182,17 +195,18 @@ def route(
     `media_type` the answer's content types, separated by `, `; `errors` are those specific to the route; `console`
     assigns a route without credentials to the console. `needs_room` says whether the route stores something, so that it
     is rejected while the disk is nearly full; by default POST, PUT and PATCH do. It may be a function of the body.
-    `body_media_type` documents the content type of a streamed body; for several, separated by `, `, `body_schema` is a
-    union with one member each, in order; `request_headers` and `response_headers` describe the headers specific to the
-    route, by name; `head` is the summary of the HEAD request, if clients need one. `cors` says whose pages may read the
-    answer: by default any, and for a console route the console's. A route that reads cookies must name the `origins`
-    that it may be called from. `creates` is the path parameter that names what a POST creates; such a route honours
-    `Idempotency-Key`. `again` is the method of the class that returns the created thing as the POST does, or raises a
-    `NotFoundError`, for routes that take the new id from `call.new_id()`. After `call` it takes any of the path
-    parameters, what `creates` names, and `body`. `direct` is the method that begins the answer to a usual request
-    without a task, see `pilotis.http.api.direct`. `only_reads` is for a handler that changes nothing, and uses nothing
-    of a signed-in member but its id: it runs while the member's session is being checked, and is cancelled if that
-    fails. `other_statuses` are those that a success may also have.
+    `body_media_type` documents the content type of a streamed body; for several, separated by `, `, `body_schema`
+    is a union with one member each, in order; `request_headers` and `response_headers` describe the headers
+    specific to the route, by name; `head` is the summary of the HEAD request, if clients need one. `cors` says
+    whose pages may read the answer: by default any, and for a console route the console's. A route that reads
+    cookies must name the `origins` that it may be called from. `creates` is the path parameter that names what a
+    POST creates; its id is reserved for an `Idempotency-Key` (`takes_idempotency_key`). `again` is the method of
+    the class that returns the created thing as the POST does, or raises a `NotFoundError`, for routes that take the
+    new id from `call.new_id()`. After `call` it takes any of the path parameters, what `creates` names, and `body`.
+    `direct` is the method that begins the answer to a usual request without a task, see `pilotis.http.api.direct`.
+    `only_reads` is for a handler that changes nothing, and uses nothing of a signed-in member but its id: it runs
+    while the member's session is being checked, and is cancelled if that fails. `other_statuses` are those that a
+    success may also have.
     """
     if needs_room is None:
         needs_room = method in {"POST", "PUT", "PATCH"}

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: repeating a POST that creates something creates it only once.
+"""`Idempotency-Key`: repeating a POST or PATCH that writes writes only once.
 
 Follows the draft "The Idempotency-Key HTTP Header Field". A key belongs to a route, its path and the principal. For
 `idempotency_hours` the same request gets the same answer, with `Idempotent-Replayed: true`; another body under the key
@@ -7,7 +7,8 @@ is a conflict.
 Before the handler runs, the key is reserved together with the id that the new thing will have (`call.new_id()`);
 afterwards the answer is stored. If the process dies in between, the repeat finds the id: if the thing exists, the
 method that `again` names reads it, otherwise it is created with that id. A route without `again` then answers 503
-`OUTCOME_UNKNOWN`. So nothing is ever created twice.
+`OUTCOME_UNKNOWN`. So nothing is ever written twice. An error that changed nothing frees the key: that of the client, or
+of a server that was too busy.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ from pilotis.http.api import capabilities
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
-from pilotis.kit import json
-from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, OutcomeUnknownError, PilotisError
+from pilotis.kit import effects, json
+from pilotis.kit.errors import (
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PilotisError,
+)
 from pilotis.kit.ids import uuid7
 from pilotis.kit.offload import offload
 
@@ -132,12 +139,15 @@ class Idempotency:
         return _replay_of(reply) if made else reply
 
     async def _run(self, app_id: UUID, scope: bytes, run: Run) -> Reply:
+        done, token = effects.begin()
         try:
             return await run()
         except PilotisError as error:
-            if error.status < 500:
+            if error.status < 500 or not (done.exist or isinstance(error, OutcomeUnknownError)):
                 await self._store.free(app_id, scope)
             raise
+        finally:
+            effects.end(token)
 
     async def _made(self, endpoint: Endpoint, body: Any, resource_id: UUID, read: ReadAgain) -> Reply | None:
         """Return what a dead process created, or None if it created nothing."""

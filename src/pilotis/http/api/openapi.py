@@ -141,7 +141,7 @@ def possible_errors(endpoint: Endpoint) -> list[type[PilotisError]]:
         found.append(NotFoundError)
     if endpoint.access.any_of or endpoint.body is not None:
         found += [RateLimitedError, UnavailableError, OutcomeUnknownError]
-    if endpoint.creates is not None and endpoint.access.any_of:
+    if endpoint.takes_idempotency_key and endpoint.access.any_of:
         found += [InvalidIdempotencyKeyError, IdempotencyKeyInUseError, IdempotencyKeyReusedError]
     found += [*endpoint.errors, PilotisError]
     return list({(error.status, error.code): error for error in found}.values())
@@ -219,6 +219,14 @@ def _parameters(endpoint: Endpoint, schemas: Schemas) -> Iterator[Json]:
     for name, description in endpoint.request_headers.items():
         schema = {"type": "string"}
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": description}
+    if endpoint.takes_idempotency_key:
+        yield {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+            "description": "A new text for each new request: the same request sent again with it is answered the same.",
+        }
     if endpoint.access.takes(Credential.PUBLIC_KEY) and (endpoint.access.scope or "").startswith(("rows:", "files:")):
         yield {
             "name": "X-Capability",
