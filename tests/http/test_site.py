@@ -14,12 +14,14 @@ import pytest_asyncio
 from flit_core.buildapi import build_wheel
 from playwright.async_api import Browser, Page, expect
 
+from pilotis import __version__
 from pilotis.http.reference.languages import CONDITIONS, STAGES
 from pilotis.http.reference.samples import python, request_of
+from pilotis.http.reference.sdk import client_versions
 from pilotis.server import endpoint_table
 from tests import forked
 from tests.http.example_world import SCHEMA
-from tests.support import App, Server
+from tests.support import App, Server, assert_error
 from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse battery"
@@ -251,3 +253,51 @@ async def test_a_forgotten_password_is_reset_behind_the_link(fresh: Server, page
         for password, expected in ((new, 200), (PASSWORD, 401)):
             answer = await client.post("/v1/auth/signin", json={"email": email, "password": password})
             assert answer.status_code == expected
+
+
+async def test_the_guides_are_markdown_too(fresh: Server):
+    async with httpx.AsyncClient(base_url=fresh.url) as client:
+        listed = await client.get("/llms.txt")
+        assert listed.headers["content-type"] == "text/markdown; charset=utf-8"
+        addresses = re.findall(r"\]\((\S+)\)", listed.text)
+        assert {f"{fresh.url}/docs/rows.md", f"{fresh.url}/openapi.json?for=app"} <= set(addresses)
+        for address in addresses:
+            assert (await client.get(address)).status_code == 200, address
+        guide = await client.get("/docs/rows.md")
+        assert guide.text == (Path(__file__).parents[2] / "docs" / "rows.md").read_text()
+        for missing in ("/docs/rows", "/docs/..%2Fstyle.css.md", "/docs/nothing.md"):
+            assert (await client.get(missing)).status_code == 404, missing
+
+
+async def test_a_document_for_apps_leaves_out_the_console(fresh: Server):
+    async with httpx.AsyncClient(base_url=fresh.url) as client:
+        whole, part = [(await client.get(f"/openapi.json{query}")).json()["paths"] for query in ("", "?for=app")]
+        assert "/v1/public/tables" in part
+        assert {path for path in whole if path.startswith("/v1/apps")}
+        assert [path for path in part if path.startswith(("/v1/apps", "/v1/users", "/v1/invitations"))] == []
+        assert_error(await client.get("/openapi.json?for=ap"), 400, "VALIDATION_FAILED")
+
+
+async def test_the_client_is_served_by_version(fresh: Server):
+    async with httpx.AsyncClient(base_url=fresh.url) as client:
+        newest = await client.get("/sdk/v1/pilotis.js")
+        assert newest.headers["content-type"] == "text/javascript; charset=utf-8"
+        assert newest.headers["access-control-allow-origin"] == "*"
+        assert newest.headers["cache-control"] == "no-cache"
+        etag = newest.headers["etag"]
+        known = await client.get("/sdk/v1/pilotis.js", headers={"If-None-Match": etag})
+        assert (known.status_code, known.content) == (304, b"")
+        pinned = await client.get(f"/sdk/{client_versions()[0]}/pilotis.js", headers={"Accept-Encoding": "identity"})
+        assert pinned.content == newest.content
+        assert pinned.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert "export declare function createClient" in (await client.get("/sdk/v1/pilotis.d.ts")).text
+        for missing in ("/sdk/v9/pilotis.js", "/sdk/v1/other.js", "/sdk/0.0.1/pilotis.js", "/sdk/v1/..%2Fpilotis.js"):
+            assert (await client.get(missing)).status_code == 404, missing
+
+
+async def test_pages_of_other_sites_read_the_version_and_the_clock(app: App):
+    async with app.client() as client:
+        answer = await client.get("/v1/public/auth-settings", headers={"Origin": "https://shop.example"})
+    assert answer.headers["x-pilotis-version"] == __version__
+    exposed = answer.headers["access-control-expose-headers"].split(", ")
+    assert {"date", "x-pilotis-version", "idempotent-replayed"} <= set(exposed)

@@ -5,24 +5,37 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from html import escape
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from pilotis.http.api.endpoint import Endpoint, Endpoints, get
 from pilotis.http.api.json_schemas import Json
 from pilotis.http.api.openapi import document
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
-from pilotis.http.reference.guides import guide_page, guides, guides_page
+from pilotis.http.reference.guides import guide_page, guide_text, guides, guides_page, llms_text
 from pilotis.http.reference.page import asset, font, page
 from pilotis.http.reference.reference import reference
+from pilotis.http.reference.sdk import client_file
 from pilotis.http.replies.redirect import Redirect
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
 from pilotis.kit.errors import NotFoundError
 from pilotis.limits import Limits
 
+_MARKDOWN = b"text/markdown; charset=utf-8"
+
+
+class DocumentQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Which part of the API a document describes: all of it, or what an app's programs use."""
+
+    audience: Literal["app"] | UnsetType = msgspec.field(default=UNSET, name="for")
+
 
 class SiteEndpoints(Endpoints, tag="Pages"):
-    """`/`, `/docs`, the guides, `/openapi.json` and `/setup`, for the endpoints they describe.
+    """`/`, `/docs`, the guides, `/openapi.json`, `/sdk` and `/setup`, for the endpoints they describe.
 
     Each except the guides is rendered once, on the first request. `is_set_up` tells whether there is a console user.
     """
@@ -44,14 +57,35 @@ class SiteEndpoints(Endpoints, tag="Pages"):
         self._limits = limits
 
     @get("/openapi.json", access=Access.OPEN, returns=dict)
-    async def openapi(self, _call: Call) -> Reply:
-        """Read the OpenAPI 3.1 document."""
-        return self._openapi
+    async def openapi(self, _call: Call, query: DocumentQuery) -> Reply:
+        """Read the OpenAPI 3.1 document; `for=app` leaves out the console's routes."""
+        return self._openapi if query.audience is UNSET else self._openapi_for_apps
+
+    @get("/llms.txt", access=Access.OPEN, returns=str, media_type="text/markdown")
+    async def llms(self, _call: Call) -> Reply:
+        """List the documentation for language models (llmstxt.org)."""
+        return Reply(llms_text(self._base_url).encode(), content_type=_MARKDOWN)
+
+    @get("/sdk/:version/:name", access=Access.OPEN, returns=bytes, media_type="text/javascript")
+    async def client(self, call: Call, version: str, name: str) -> Reply:
+        """Read a file of the JavaScript client, of the newest version for `v1`."""
+        found = client_file(version, name, call.headers)
+        if found is None:
+            raise NotFoundError
+        return found
 
     @get("/docs", access=Access.OPEN, returns=str)
     async def docs(self, _call: Call) -> Reply:
         """Read the reference."""
         return self._docs
+
+    @get("/docs/:name", access=Access.OPEN, returns=str, media_type="text/markdown")
+    async def guide_text(self, _call: Call, name: str) -> Reply:
+        """Read a guide as Markdown, by its name and `.md`."""
+        text = guide_text(name.removesuffix(".md")) if name.endswith(".md") else None
+        if text is None:
+            raise NotFoundError
+        return Reply(text.encode(), content_type=_MARKDOWN)
 
     @get("/docs/fonts/:name", access=Access.OPEN, returns=bytes, media_type="font/woff2")
     async def font(self, _call: Call, name: str) -> Reply:
@@ -102,6 +136,11 @@ class SiteEndpoints(Endpoints, tag="Pages"):
     @cached_property
     def _openapi(self) -> Reply:
         return Reply(json.encode(self._document))
+
+    @cached_property
+    def _openapi_for_apps(self) -> Reply:
+        endpoints = [endpoint for endpoint in self._endpoints if not endpoint.is_console]
+        return Reply(json.encode(document(endpoints, base_url=self._base_url, version=self._version)))
 
     @cached_property
     def _docs(self) -> Reply:

@@ -62,8 +62,53 @@ def guides() -> dict[str, Guide]:
     return {name: _guide(name) for name in names}
 
 
+def guide_text(name: str) -> str | None:
+    """Return the Markdown of a guide or of their index, or None if there is none of the name."""
+    return _text(name) if name in guides() or name == "index" else None
+
+
+def llms_text(base_url: str) -> str:
+    """Return the list of the guides for language models, with their addresses as Markdown."""
+    lines = [
+        f"- [{guide.title}]({base_url}/docs/{guide.name}.md): {_summary(_text(guide.name))}"
+        for guide in guides().values()
+    ]
+    return "\n".join(
+        [
+            "# Pilotis",
+            "",
+            "> The backend of an application in one server: members, tables of JSON rows, files, sites, functions, "
+            "workflows, webhooks and OAuth, over HTTP.",
+            "",
+            f"A page imports the client from {base_url}/sdk/v1/pilotis.js, whose types are in "
+            f"{base_url}/sdk/v1/pilotis.d.ts.",
+            "",
+            "## Guides",
+            "",
+            *lines,
+            "",
+            "## Reference",
+            "",
+            f"- [OpenAPI]({base_url}/openapi.json?for=app): every operation of an app's programs",
+            f"- [OpenAPI of everything]({base_url}/openapi.json): the console's operations too",
+            "",
+        ]
+    )
+
+
+def _text(name: str) -> str:
+    return (_FOLDER / f"{name}.md").read_text("utf-8")
+
+
+def _summary(text: str) -> str:
+    """Return the first sentence of a guide, without its links."""
+    paragraph = next((part for part in text.split("\n\n") if part[0] not in "#`|!<-"), "")
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split())).replace("**", "")
+    return re.split(r"(?<=[.:]) ", plain)[0].rstrip(":.")
+
+
 def _guide(name: str) -> Guide:
-    text = (_FOLDER / f"{name}.md").read_text("utf-8")
+    text = _text(name)
     heading = _HEADING.search(text)
     return Guide(name, heading[1] if heading else name, rendered(text))
 

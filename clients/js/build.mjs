@@ -1,0 +1,36 @@
+// Builds `pilotis.js`, one minified ES module, and `pilotis.d.ts`, the types that it exports, in the folder that is given
+// or in `dist`. The server's copy is built by `npm run serve`.
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { build } from "esbuild";
+
+const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+const folder = process.argv[2] ?? "dist";
+mkdirSync(folder, { recursive: true });
+await build({
+  entryPoints: ["src/index.ts"],
+  outfile: `${folder}/pilotis.js`,
+  bundle: true,
+  define: { VERSION: JSON.stringify(version) },
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  legalComments: "none",
+  banner: { js: `/* @pilotis/client ${version}, MIT */` },
+});
+
+// All types are in `types.ts`, which imports nothing; the functions of `index.ts` follow.
+const declared = readFileSync("src/types.ts", "utf8");
+if (/^import /m.test(declared)) throw new Error("src/types.ts must not import anything");
+const functions = `
+/** Makes the client of an app. \`App\` is what \`pilotis types\` writes; without it columns have any type. */
+export declare function createClient<App extends AppTypes = AnyApp>(options: ClientOptions): Client<App>;
+/** An update that adds a number to a column, whatever its value is by then. */
+export declare function inc(by: number): Increment;
+/** Whether a value is an \`ApiError\`, of one code if that is given. */
+export declare function isApiError(value: unknown, code?: ErrorCode): value is ApiError;
+/** Keeps a session in memory only. */
+export declare function memoryStorage(): SessionStorage;
+/** The version of this client. */
+export declare const version: string;
+`;
+writeFileSync(`${folder}/pilotis.d.ts`, `// @pilotis/client ${version}, MIT\n${declared}${functions}`);

@@ -1,0 +1,200 @@
+import { path, type Http } from "./http.ts";
+import type { CallOptions, JsonObject, Page, Query, Row, Rows } from "./types.ts";
+
+const DATA = "/v1/public/tables/";
+const MAX_PAGE = 1000;
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** The ids of tables by title, for routes that take an id only. */
+export class TableIds {
+  private readonly known = new Map<string, Promise<string>>();
+
+  constructor(private readonly http: Http) {}
+
+  async of(table: string): Promise<string> {
+    if (ID.test(table)) return table;
+    let id = this.known.get(table);
+    if (!id) {
+      id = this.http.json("GET", path`/v1/public/tables/${table}`).then((found) => found.id);
+      this.known.set(table, id);
+      // A table that was dropped, renamed or not yet created is asked for again.
+      id.catch(() => this.known.delete(table));
+    }
+    return id;
+  }
+
+  /** Calls a route with a table's id, and once more if the table has been replaced. */
+  async with<T>(table: string, call: (id: string) => Promise<T>): Promise<T> {
+    try {
+      return await call(await this.of(table));
+    } catch (error) {
+      if ((error as { code?: string }).code !== "TABLE_NOT_FOUND" || !this.known.delete(table)) throw error;
+      return call(await this.of(table));
+    }
+  }
+}
+
+interface Asked {
+  where?: JsonObject;
+  order_by?: { column: string; direction: string; ignore_case?: boolean }[];
+  limit?: number;
+  offset?: number;
+  fields?: string[];
+  expand?: string[] | JsonObject;
+  counts?: JsonObject;
+}
+
+class Question implements Query {
+  // The fields of a class could be mistaken for columns nowhere: rows are what the server sent.
+  readonly #http: Http;
+  readonly #data: string;
+  readonly #asked: Asked;
+
+  constructor(http: Http, data: string, asked: Asked) {
+    this.#http = http;
+    this.#data = data;
+    this.#asked = asked;
+  }
+
+  #with(more: Asked): Query {
+    return new Question(this.#http, this.#data, { ...this.#asked, ...more });
+  }
+
+  where(condition: JsonObject): Query {
+    const before = this.#asked.where;
+    return this.#with({ where: before ? { $and: [before, condition] } : condition });
+  }
+
+  orderBy(column: string, direction: "asc" | "desc" = "asc", options: { ignoreCase?: boolean } = {}): Query {
+    const key = { column, direction, ...(options.ignoreCase ? { ignore_case: true } : {}) };
+    return this.#with({ order_by: [...(this.#asked.order_by ?? []), key] });
+  }
+
+  limit(limit: number): Query {
+    return this.#with({ limit });
+  }
+
+  offset(offset: number): Query {
+    return this.#with({ offset });
+  }
+
+  fields(...fields: string[]): Query {
+    return this.#with({ fields });
+  }
+
+  expand(...related: (string | JsonObject)[]): Query {
+    const named = related.filter((one) => typeof one === "string");
+    if (named.length === related.length) return this.#with({ expand: named as string[] });
+    const all = related.map((one) => (typeof one === "string" ? { [one]: {} } : one));
+    return this.#with({ expand: Object.assign({}, ...all) });
+  }
+
+  counts(counts: JsonObject): Query {
+    return this.#with({ counts });
+  }
+
+  async #page(more: JsonObject, options: CallOptions = {}): Promise<Page<Row>> {
+    const body = { ...this.#asked, ...more };
+    const found = await this.#http.json("POST", `${this.#data}/query`, { ...call(options), body, reads: true });
+    return { rows: found.data, total: found.total_count, cursor: found.next_cursor ?? null };
+  }
+
+  run(options?: CallOptions): Promise<Page<Row>> {
+    return this.#page({}, options);
+  }
+
+  page(options: CallOptions & { cursor?: string | null } = {}): Promise<Page<Row>> {
+    return this.#page({ cursor: options.cursor ?? "first" }, options);
+  }
+
+  async first(options?: CallOptions): Promise<Row | null> {
+    return (await this.#page({ limit: 1, count: false }, options)).rows[0] ?? null;
+  }
+
+  async count(options?: CallOptions): Promise<number> {
+    const { where } = this.#asked;
+    const body = { where, limit: 0 };
+    return (await this.#http.json("POST", `${this.#data}/query`, { ...call(options), body, reads: true })).total_count;
+  }
+
+  async update(data: JsonObject, options: CallOptions & { maxRows?: number } = {}): Promise<number> {
+    const { where } = this.#asked;
+    const body = { data, ...(where ? { where } : { all: true }), max_rows: options.maxRows };
+    return (await this.#http.json("POST", `${this.#data}/update-where`, { ...call(options), body })).updated_count;
+  }
+
+  async delete(options?: CallOptions): Promise<number> {
+    const body = { where: this.#asked.where ?? {} };
+    return (await this.#http.json("POST", `${this.#data}/delete-where`, { ...call(options), body })).deleted_count;
+  }
+
+  then<A = Page<Row>, B = never>(
+    done?: ((page: Page<Row>) => A | PromiseLike<A>) | null,
+    failed?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    return this.run().then(done, failed);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<Row> {
+    let left = this.#asked.limit ?? Infinity;
+    let cursor: string | null = "first";
+    while (cursor && left > 0) {
+      const page: Page<Row> = await this.#page({ cursor, limit: Math.min(left, MAX_PAGE / 5) });
+      yield* page.rows;
+      left -= page.rows.length;
+      cursor = page.cursor;
+    }
+  }
+}
+
+/** The options that a request takes, of those of a method. */
+function call(options: CallOptions = {}): CallOptions {
+  return { signal: options.signal, timeout: options.timeout };
+}
+
+function reading(options: CallOptions & { fields?: string[]; expand?: string[] } = {}): object {
+  return { ...call(options), query: { fields: options.fields?.join(","), expand: options.expand?.join(",") } };
+}
+
+export function rows(http: Http, ids: TableIds, table: string): Rows {
+  const data = DATA + path`${table}/data`;
+  const byId = (row: Row | string) => data + path`/${typeof row === "string" ? row : row.id}`;
+  const all = () => new Question(http, data, {});
+  const change = (path: string, changes: JsonObject, options?: CallOptions, expected_updated_at?: string) =>
+    http.json("PATCH", path, { ...call(options), body: { data: changes, expected_updated_at } });
+  const ask = (route: string, body: JsonObject, options?: CallOptions) =>
+    ids.with(table, (table_id) => http.json("POST", `/v1/public/${route}`, { ...call(options), body: { table_id, ...body }, reads: true }));
+  const paged = (found: any) => ({ rows: found.data, total: found.total_count, cursor: found.next_cursor ?? null });
+  return {
+    all,
+    where: (condition) => all().where(condition),
+    get: (id, options) => http.json("GET", byId(id), reading(options)),
+    create: (row, options) => http.json("POST", data, { ...call(options), body: { data: row } }),
+    async createMany(many, options) {
+      const { created, failed = [] } = await http.json("POST", `${data}/bulk`, { ...call(options), body: { data: many } });
+      return { created, failed };
+    },
+    update: (row, changes, options) =>
+      change(byId(row), changes, options, typeof row === "string" ? undefined : row.updated_at),
+    upsert: (key, row, options) =>
+      http.json("POST", `${data}/upsert`, { ...call(options), body: { key, data: row, mode: options?.mode } }),
+    async delete(row, options) {
+      await http.json("DELETE", byId(row), call(options));
+    },
+    by(key, ...values) {
+      const place = `${data}/by/` + [key, ...values].map((part) => encodeURIComponent(part)).join("/");
+      return {
+        get: (options) => http.json("GET", place, reading(options)),
+        update: (changes, options) => change(place, changes, options),
+        async delete(options) {
+          await http.json("DELETE", place, call(options));
+        },
+      };
+    },
+    aggregate: async (pipeline, options) => (await ask("aggregate", { pipeline }, options)).data,
+    search: async (query, { signal, timeout, ...rest } = {}) => paged(await ask("search", { query, ...rest }, { signal, timeout })),
+    autocomplete: async (query, field, { signal, timeout, ...rest } = {}) =>
+      (await ask("autocomplete", { query, field, ...rest }, { signal, timeout })).suggestions,
+    geo: async (field, place, { signal, timeout, ...rest } = {}) => paged(await ask("geo", { field, ...place, ...rest }, { signal, timeout })),
+  };
+}
