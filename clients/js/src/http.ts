@@ -7,6 +7,8 @@ export interface Sent extends RequestOptions {
   /** Whose credential it has: by default the member's, if one is signed in. */
   auth?: "none" | { token: string };
   raw?: BodyInit;
+  /** Whether to send it once: the caller repeats it. */
+  once?: boolean;
 }
 /** Gives tokens; `Session` implements it. */
 export interface Tokens {
@@ -62,7 +64,7 @@ export class Http {
     const address = (elsewhere ? path : this.url + path) + queryOf(sent.query);
     const body = sent.raw ?? (sent.body === undefined ? undefined : stringify(sent.body));
     const clock = deadline(sent.timeout ?? this.options.timeout ?? 30_000, sent.signal);
-    const repeats = writes || (method !== "POST" && method !== "PATCH") || !!sent.reads;
+    const repeats = !sent.once && (writes || (method !== "POST" && method !== "PATCH") || !!sent.reads);
     try {
       for (let number = 0, renewed = false, lost = false; ; number++) {
         const token = await this.authorize(headers, sent, clock.signal);
@@ -117,7 +119,7 @@ export class Http {
 }
 
 /** Whether an error may pass: no answer, or one that asks to come back. */
-function passes(error: ApiError): boolean {
+export function passes(error: ApiError): boolean {
   return [0, 429, 502, 503, 504].includes(error.status) || error.code === "IDEMPOTENCY_KEY_IN_USE";
 }
 

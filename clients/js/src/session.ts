@@ -1,5 +1,5 @@
 import { ApiError } from "./errors.ts";
-import type { Http, Tokens } from "./http.ts";
+import { passes, type Http, type Tokens } from "./http.ts";
 import type { Session, SessionEvent, SessionStorage } from "./types.ts";
 
 const SOON = 60_000;
@@ -14,7 +14,7 @@ const LOCK_WAIT = 3000;
  */
 export class Sessions implements Tokens {
   private current: Session | null = null;
-  private loaded: Promise<void> | null = null;
+  private loaded: Promise<void>;
   private renewing: Promise<Session> | null = null;
   private rejectedToken: string | null = null;
   private readonly listeners = new Set<(event: SessionEvent) => void>();
@@ -26,8 +26,10 @@ export class Sessions implements Tokens {
     storage: SessionStorage | undefined,
   ) {
     this.name = `pilotis:${http.options.publicKey}`;
-    this.storage = tolerant(storage ?? pageStorage() ?? memoryStorage());
-    if (!storage && typeof addEventListener === "function" && typeof localStorage === "object") {
+    const shared = storage ? null : pageStorage();
+    this.storage = tolerant(storage ?? shared ?? memoryStorage());
+    this.loaded = this.load();
+    if (shared) {
       // Of changes by other tabs alone.
       addEventListener("storage", (event) => {
         if (event.key === this.name || event.key === null) void this.follow();
@@ -36,7 +38,7 @@ export class Sessions implements Tokens {
   }
 
   async get(): Promise<Session | null> {
-    await (this.loaded ??= this.load());
+    await this.loaded;
     return this.current;
   }
 
@@ -91,14 +93,19 @@ export class Sessions implements Tokens {
     }
   }
 
-  private async exchange(session: Session, now: () => number): Promise<Session> {
+  private async exchange(session: Session, now: () => number, number = 0): Promise<Session> {
     const newer = await this.changed(session);
     if (newer && this.fresh(newer, now)) return newer;
     const used = newer ?? session;
     let pair: { access_token: string; refresh_token: string };
     try {
-      pair = await this.http.json("POST", "/v1/auth/re-issue", { auth: { token: used.refresh_token } });
+      pair = await this.http.json("POST", "/v1/auth/re-issue", { auth: { token: used.refresh_token }, once: true });
     } catch (error) {
+      if (error instanceof ApiError && passes(error) && number < (this.http.options.retries ?? 3)) {
+        // Not the same request again: a tab that was frozen for long must not send what other tabs have used since.
+        await new Promise((resolve) => setTimeout(resolve, (1 + Math.random()) * 200 * 2 ** number));
+        return this.exchange(used, now, number + 1);
+      }
       if (!(error instanceof ApiError) || (error.status !== 401 && error.status !== 403)) throw error;
       const meanwhile = await this.changed(used);
       if (meanwhile) return meanwhile;

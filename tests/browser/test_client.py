@@ -1,0 +1,176 @@
+"""`@pilotis/client` in Chromium: tabs that share a session, and pages that may not or cannot do what they should."""
+
+import functools
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, Route
+
+from tests.acceptance.test_files import storage
+from tests.browser.test_resumable_upload import Quiet
+from tests.console import set_limits
+from tests.serving import serving
+from tests.support import App
+from tests.waiting import PATIENCE, until
+
+PAGE = """<!doctype html><title>client</title><script type="module">
+const { api, key } = Object.fromEntries(new URLSearchParams(location.search));
+const { createClient, isApiError } = await import(`${api}/sdk/v1/pilotis.js`);
+globalThis.events = [];
+globalThis.client = createClient({ url: api, publicKey: key });
+client.members.onChange((event) => events.push(event.type + (event.reason ? " " + event.reason : "")));
+globalThis.ready = true;
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the page, on its own port."""
+    folder = tmp_path_factory.mktemp("client")
+    (folder / "index.html").write_text(PAGE)
+    with serving(functools.partial(Quiet, directory=folder)) as url:
+        yield f"{url}/"
+
+
+@pytest_asyncio.fixture
+async def tabs(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """A browser of its own, whose tabs share what they store."""
+    context = await browser.new_context()
+    context.set_default_timeout(PATIENCE * 1000)
+    yield context
+    await context.close()
+
+
+async def tab(tabs: BrowserContext, page_url: str, app: App) -> Page:
+    page = await tabs.new_page()
+    await page.goto(f"{page_url}?api={app.server.url}&key={app.public_key}")
+    await page.wait_for_function("globalThis.ready")
+    return page
+
+
+def counted(tabs: BrowserContext, ending: str) -> list[str]:
+    """The requests of all tabs whose address ends so, as they are sent."""
+    sent: list[str] = []
+    tabs.on("request", lambda r: r.url.endswith(ending) and r.method != "OPTIONS" and sent.append(r.method))
+    return sent
+
+
+# The access token is one that the server rejects; the refresh token is a good one.
+SPOIL = """() => { const name = Object.keys(localStorage)[0], session = JSON.parse(localStorage[name]);
+  localStorage[name] = JSON.stringify({ ...session, access_token: session.access_token + "x" }); }"""
+
+
+async def test_tabs_share_a_session(tabs: BrowserContext, page_url: str, app: App):
+    one, other = await tab(tabs, page_url, app), await tab(tabs, page_url, app)
+    guest = await one.evaluate("client.members.guest()")
+    await other.wait_for_function("events.length === 1")
+    assert (await other.evaluate("client.members.me()"))["member_id"] == guest["member_id"]
+    await other.evaluate("client.members.signOut()")
+    await one.wait_for_function("events.length === 2")
+    assert await one.evaluate("events") == ["signed_in", "signed_out asked"]
+    assert await other.evaluate("events") == ["signed_in", "signed_out asked"]
+    assert await one.evaluate("client.members.session()") is None
+
+
+async def test_of_ten_tabs_one_renews(tabs: BrowserContext, page_url: str, app: App):
+    pages = [await tab(tabs, page_url, app)]
+    await pages[0].evaluate("client.members.guest()")
+    await pages[0].evaluate(SPOIL)
+    pages = [await tab(tabs, page_url, app) for _ in range(10)]
+    renewals = counted(tabs, "/v1/auth/re-issue")
+    start = "globalThis.result = Promise.all([1, 2].map(() => client.members.me())).then((found) => found[1]); 0"
+    for page in pages:
+        await page.evaluate(start)
+    members = {(await page.evaluate("result"))["member_id"] for page in pages}
+    assert len(members) == 1
+    assert renewals == ["POST"]
+
+
+async def test_a_tab_that_is_frozen_in_a_renewal_signs_nobody_out(tabs: BrowserContext, page_url: str, app: App):
+    # As if it were frozen for longer than the time to retry.
+    await set_limits(app, refresh_retry_seconds=0)
+    frozen = await tab(tabs, page_url, app)
+    guest = await frozen.evaluate("client.members.guest()")
+    await frozen.evaluate(SPOIL)
+    await frozen.reload()
+    await frozen.wait_for_function("globalThis.ready")
+    answered: list[Route] = []
+
+    async def lose(route: Route) -> None:
+        await route.fetch()
+        answered.append(route)
+
+    await frozen.route("**/v1/auth/re-issue", lose)
+    await frozen.evaluate("client.members.me().catch(() => 0); 0")
+    await until(lambda: bool(answered))
+    other = await tab(tabs, page_url, app)
+    assert (await other.evaluate("client.members.me()"))["member_id"] == guest["member_id"]
+    # It thaws, without an answer.
+    await answered[0].abort()
+    await frozen.unroute("**/v1/auth/re-issue")
+    assert (await frozen.evaluate("client.members.me()"))["member_id"] == guest["member_id"]
+    assert (await other.evaluate("client.members.me()"))["member_id"] == guest["member_id"]
+
+
+async def test_a_session_that_has_ended_is_told_once(tabs: BrowserContext, page_url: str, app: App):
+    page = await tab(tabs, page_url, app)
+    guest = await page.evaluate("client.members.guest()")
+    async with app.client(guest["access_token"]) as client:
+        assert (await client.post("/v1/public/app-members/signout")).status_code == 200
+    ended = "client.members.me().catch((error) => [error.code, error.status])"
+    assert await page.evaluate(ended) == ["SESSION_ENDED", 401]
+    assert await page.evaluate("events") == ["signed_in", "signed_out ended"]
+    assert await page.evaluate(ended) == ["TOKEN_REQUIRED", 401]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }",
+        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError') } })",
+        "Object.defineProperty(navigator, 'locks', { value: undefined })",
+        "const now = Date.now; Date.now = () => now() + 864e5",
+        "const now = Date.now; Date.now = () => now() - 864e5",
+    ],
+    ids=["a full storage", "no storage", "no locks", "a clock a day ahead", "a clock a day behind"],
+)
+async def test_a_page_that_lacks_something(tabs: BrowserContext, page_url: str, app: App, harm: str):
+    await tabs.add_init_script(harm)
+    page = await tab(tabs, page_url, app)
+    guest = await page.evaluate("client.members.guest()")
+    renewals = counted(tabs, "/v1/auth/re-issue")
+    for _ in range(3):
+        assert (await page.evaluate("client.members.me()"))["member_id"] == guest["member_id"]
+    # The Date header corrects the clock.
+    assert renewals == []
+
+
+async def test_an_upload_goes_on_where_it_ended(tabs: BrowserContext, page_url: str, app: App):
+    place = (await storage(app)).rpartition("/")[2]
+    page = await tab(tabs, page_url, app)
+    created, parts = counted(tabs, "/tus"), counted(tabs, "")
+    given = json.dumps(place)
+    upload = f"""async (stopAt) => {{
+      const bytes = new Uint8Array(20 << 20).map((_, at) => at % 251);
+      const file = new File([bytes], "film.bin", {{ type: "video/mp4", lastModified: 1 }});
+      const stop = new AbortController(), seen = [];
+      const onProgress = ({{ sent, total }}) => {{ seen.push(sent / total); if (sent > stopAt) stop.abort("enough"); }};
+      try {{
+        return [await client.files({given}).upload(file, {{ onProgress, signal: stop.signal }}), seen];
+      }} catch (error) {{
+        return [error, seen];
+      }}
+    }}"""
+    stopped, seen = await page.evaluate(upload, 9 << 20)
+    assert stopped == "enough"
+    assert 0.4 < seen[-1] < 1
+    await page.reload()
+    await page.wait_for_function("globalThis.ready")
+    parts.clear()
+    item, seen = await page.evaluate(upload, 1 << 30)
+    assert (item["name"], item["size"], item["mime_type"]) == ("film.bin", 20 << 20, "video/mp4")
+    assert created == ["POST"], "It started again."
+    assert parts.count("PATCH") <= 2
+    assert (seen[0] > 0.4, seen[-1]) == (True, 1)
