@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,6 +15,7 @@ import pytest
 from pilotis.http.reference.sdk import client_versions
 from tests import shared
 from tests.clients.test_clients import NEEDS_NODE, environment_of, run
+from tests.commands import run_process
 from tests.support import App
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +80,101 @@ async def test_the_cases_in_node(app: App, tmp_path: Path):
     environment = {"GIVEN": told, "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", runner, folder=tmp_path, **environment)
     assert json.loads(printed) == [case["name"] for case in CASES]
+
+
+TABLES: dict[str, dict[str, Any]] = {
+    "orders": {
+        "number": {"type": "string", "unique": True},
+        "customer": {"type": "string", "required": True},
+        "amount": "number",
+        "state": {"type": "string", "enum": ["open", "paid"], "default": "open"},
+        "due": "date",
+        "address": "object",
+        "note": {"type": "string", "encrypted": True},
+    },
+    "lines": {"order": {"type": "uuid", "references": {"table": "orders"}}, "qty": {"type": "int", "required": True}},
+    # No identifiers, words of both languages, and as many columns as there may be.
+    "이름 · 1": {"가격": "int", "größe": "number", "class": "string", "import": "boolean", "ª": "array"},
+    "class": {f"column_{number}": "array" for number in range(200)},
+    "quotes \" \\ ` ${x} '": {},
+    "1 2 3": {"None": "string"},
+}
+
+
+@pytest.fixture
+async def typed(app: App) -> App:
+    """An app with tables whose names and columns are hard to write down."""
+    async with app.client() as client:
+        for title, schema in TABLES.items():
+            body = {"title": title, "schema": schema, "access_level": "Public"}
+            answer = await client.post("/v1/public/tables", json=body)
+            assert answer.status_code == 201, answer.text
+    return app
+
+
+def written(app: App, file: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    return run_process(
+        "types", "--url", app.server.url, "--key", app.public_key, "--output", str(file), *options, cwd=file.parent
+    )
+
+
+@NEEDS_NODE
+def test_types_of_an_app_in_typescript(typed: App, project: Path):
+    assert written(typed, project / "app.ts").returncode == 0
+    shutil.copy(Path(__file__).parent / "client-types.ts", project)
+    declared = FILES / client_versions()[0] / "pilotis.d.ts"
+    settings = {
+        "extends": "./tsconfig.json",
+        "compilerOptions": {"paths": {"@pilotis/client": [str(declared)]}, "allowImportingTsExtensions": False},
+        "include": ["client-types.ts"],
+    }
+    (project / "tsconfig.types.json").write_text(json.dumps(settings))
+    run("node_modules/.bin/tsc", "-p", "tsconfig.types.json", folder=project)
+
+
+def test_types_of_an_app_in_python(typed: App, tmp_path: Path):
+    module = tmp_path / "app_types.py"
+    assert written(typed, module, "--lang", "python").returncode == 0
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from app_types import NewOrders, Orders\n\n"
+        'new: NewOrders = {"customer": "Ada", "state": "paid"}\n'
+        'row: Orders = {"amount": 1.5, "due": None}\n'
+        'lost: NewOrders = {"customer": "Ada", "state": "lost"}  # type: ignore[typeddict-item]\n'
+        'none: NewOrders = {"amount": 1.5}  # type: ignore[typeddict-item]\n'
+    )
+    run(sys.executable, program, folder=tmp_path)
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores", "--cache-dir", "cache"]
+    run(*mypy, program, folder=tmp_path, MYPYPATH=str(tmp_path))
+
+
+def test_types_are_checked_and_followed(typed: App, tmp_path: Path):
+    file = tmp_path / "types.ts"
+    assert "is out of date" in written(typed, file, "--check").stderr
+    assert written(typed, file).returncode == 0
+    checked = written(typed, file, "--check")
+    assert (checked.returncode, checked.stderr) == (0, "")
+    file.write_text("older")
+    assert written(typed, file, "--check").returncode == 1
+    assert file.read_text() == "older"
+    assert "need --output" in run_process("types", "--key", "pk_", "--watch").stderr
+
+
+@NEEDS_NODE
+async def test_bad_weather(app: App, tmp_path: Path):
+    told = await given(app, "faults")
+    async with app.client() as client:
+        for title, schema in (
+            ("numbers", {"whole": "int", "part": "number", "text": "string"}),
+            ("names", dict.fromkeys(("then", "constructor", "toString", "where"), "string")),
+        ):
+            body = {"title": title, "schema": schema, "access_level": "Public"}
+            assert (await client.post("/v1/public/tables", json=body)).status_code == 201
+            told["saved"][title] = title
+    shutil.copy(FILES / client_versions()[0] / "pilotis.js", tmp_path / "pilotis.mjs")
+    environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
+    printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "faults.mjs", folder=tmp_path, **environment)
+    assert printed.splitlines()[-1] == "12 checks"
 
 
 async def test_the_cases_in_deno(app: App, tmp_path: Path):

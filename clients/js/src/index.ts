@@ -2,7 +2,7 @@ import { ApiError, isApiError } from "./errors.ts";
 import { files } from "./files.ts";
 import { Http, path } from "./http.ts";
 import { members } from "./members.ts";
-import { rows, TableIds } from "./rows.ts";
+import { rows } from "./rows.ts";
 import { memoryStorage, Sessions } from "./session.ts";
 import type { Client, ClientOptions, Increment } from "./types.ts";
 import { write } from "./writes.ts";
@@ -19,14 +19,13 @@ export function createClient(options: ClientOptions): Client {
   const http = new Http(options);
   const sessions = new Sessions(http, options.storage);
   if (!options.secretKey) http.tokens = sessions;
-  const ids = new TableIds(http);
   return Object.freeze({
     members: members(http, sessions),
-    rows: (table: string) => rows(http, ids, table),
+    rows: (table: string) => rows(http, table),
     table: (table: string) => http.json("GET", path`/v1/public/tables/${table}`),
     tables: async () => (await http.json("GET", "/v1/public/tables")).tables,
-    transaction: (collect, given) => write(http, ids, "transactions", collect, given),
-    batch: (collect, given) => write(http, ids, "batch", collect, given),
+    transaction: (collect, given) => write(http, "transactions", collect, given),
+    batch: (collect, given) => write(http, "batch", collect, given),
     view: async (name, params = {}, given = {}) =>
       (await http.json("POST", path`/v1/public/views/${name}`, { ...given, body: { params }, reads: true })).data,
     files: (storage: string) => files(http, sessions.storage, storage),

@@ -3,36 +3,6 @@ import type { CallOptions, JsonObject, Page, Query, Row, Rows } from "./types.ts
 
 const DATA = "/v1/public/tables/";
 const MAX_PAGE = 1000;
-const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-/** The ids of tables by title, for routes that take an id only. */
-export class TableIds {
-  private readonly known = new Map<string, Promise<string>>();
-
-  constructor(private readonly http: Http) {}
-
-  async of(table: string): Promise<string> {
-    if (ID.test(table)) return table;
-    let id = this.known.get(table);
-    if (!id) {
-      id = this.http.json("GET", path`/v1/public/tables/${table}`).then((found) => found.id);
-      this.known.set(table, id);
-      // A table that was dropped, renamed or not yet created is asked for again.
-      id.catch(() => this.known.delete(table));
-    }
-    return id;
-  }
-
-  /** Calls a route with a table's id, and once more if the table has been replaced. */
-  async with<T>(table: string, call: (id: string) => Promise<T>): Promise<T> {
-    try {
-      return await call(await this.of(table));
-    } catch (error) {
-      if ((error as { code?: string }).code !== "TABLE_NOT_FOUND" || !this.known.delete(table)) throw error;
-      return call(await this.of(table));
-    }
-  }
-}
 
 interface Asked {
   where?: JsonObject;
@@ -156,14 +126,14 @@ function reading(options: CallOptions & { fields?: string[]; expand?: string[] }
   return { ...call(options), query: { fields: options.fields?.join(","), expand: options.expand?.join(",") } };
 }
 
-export function rows(http: Http, ids: TableIds, table: string): Rows {
+export function rows(http: Http, table: string): Rows {
   const data = DATA + path`${table}/data`;
   const byId = (row: Row | string) => data + path`/${typeof row === "string" ? row : row.id}`;
   const all = () => new Question(http, data, {});
   const change = (path: string, changes: JsonObject, options?: CallOptions, expected_updated_at?: string) =>
     http.json("PATCH", path, { ...call(options), body: { data: changes, expected_updated_at } });
   const ask = (route: string, body: JsonObject, options?: CallOptions) =>
-    ids.with(table, (table_id) => http.json("POST", `/v1/public/${route}`, { ...call(options), body: { table_id, ...body }, reads: true }));
+    http.json("POST", `/v1/public/${route}`, { ...call(options), body: { table_id: table, ...body }, reads: true });
   const paged = (found: any) => ({ rows: found.data, total: found.total_count, cursor: found.next_cursor ?? null });
   return {
     all,

@@ -1,17 +1,15 @@
 import type { Http } from "./http.ts";
-import type { TableIds } from "./rows.ts";
 import type { AnyApp, CallOptions, JsonObject, OperationResult, Operations, Row, RowReference } from "./types.ts";
 
 /** Collects operations, and sends them as one request to `transactions` or `batch`. */
 export async function write(
   http: Http,
-  ids: TableIds,
   route: "transactions" | "batch",
   collect: (operations: Operations<AnyApp>) => void,
   options: CallOptions = {},
 ): Promise<OperationResult[]> {
-  const collected: { table: string; operation: JsonObject }[] = [];
-  const add = (table: string, operation: JsonObject): RowReference => ({ $ref: collected.push({ table, operation }) - 1 });
+  const operations: JsonObject[] = [];
+  const add = (table_id: string, operation: JsonObject): RowReference => ({ $ref: operations.push({ table_id, ...operation }) - 1 });
   const rowOf = (row: string | Row | RowReference) =>
     typeof row === "string" ? { doc_id: row } : "$ref" in row ? { doc_id: { $ref: row.$ref } } : { doc_id: row.id, expected_updated_at: row.updated_at };
   collect({
@@ -20,9 +18,6 @@ export async function write(
     upsert: (table, key, data, mode) => add(table, { type: "upsert", key, data, mode }),
     delete: (table, row) => void add(table, { type: "delete", doc_id: rowOf(row).doc_id }),
   });
-  const operations = await Promise.all(
-    collected.map(async ({ table, operation }) => ({ table_id: await ids.of(table), ...operation })),
-  );
   const { signal, timeout } = options;
   return (await http.json("POST", `/v1/public/${route}`, { signal, timeout, body: { operations } })).results;
 }

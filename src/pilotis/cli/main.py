@@ -37,6 +37,7 @@ COMMANDS = {
     "event-type": "events",
     "event": "events",
     "mail": "mail",
+    "types": "types",
 }
 
 _COLLECT_AFTER = 50_000

@@ -102,9 +102,9 @@ export type Where<Table extends TableTypes = AnyTable> = {
 type Facts<Data> = { [Name in Exclude<"id" | "created_at" | "updated_at" | "created_by", keyof Data>]?: string | null | Operators<string> };
 
 type Column<Table extends TableTypes> = (keyof Table["row"] & string) | "id" | "created_at" | "updated_at";
-/** What an update may set: null empties a column. */
+/** What an update may set: null empties a column that is not required. */
 export type Changes<Table extends TableTypes> = {
-  [Name in keyof Table["row"]]?: Table["row"][Name] | null | (NonNullable<Table["row"][Name]> extends number ? Increment : never);
+  [Name in keyof Table["row"]]?: Table["row"][Name] | (NonNullable<Table["row"][Name]> extends number ? Increment : never);
 };
 
 /** Related rows; without `from` or `through` the one to which the column of this name refers. */
