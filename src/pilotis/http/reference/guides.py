@@ -20,6 +20,7 @@ _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)
 # In the order in which a beginner reads them.
 NAMES = (
     "getting-started",
+    "client",
     "members",
     "mail",
     "accounts",
