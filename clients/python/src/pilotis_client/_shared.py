@@ -1,0 +1,292 @@
+"""What both clients use, without waiting: errors, rows, sessions as stored, and when to repeat a request."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+Data = TypeVar("Data", bound=Mapping[str, Any])
+T = TypeVar("T")
+
+PART = 8 << 20
+MAX_PAGE = 200
+TUS = {"Tus-Resumable": "1.0.0"}
+_SOON = 60.0
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_PASSING = {0, 429, 502, 503, 504}
+
+
+class ApiError(Exception):
+    """The API's answer with a status of 400 or more, or what the client met instead of an answer.
+
+    `code` is one of the server's codes, or `NETWORK` without an answer, `TIMEOUT` without one in time, `SESSION_ENDED`
+    if the member must sign in again, `FUNCTION_ERROR` for a function that failed, `BAD_ANSWER` for what is not JSON.
+    `status` is 0 without an answer; `body` is the whole body of the error; `retry_after` is in seconds.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        body: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+        self.body: Mapping[str, Any] = body or {}
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    @property
+    def details(self) -> list[dict[str, str]]:
+        """Which fields of the request are wrong."""
+        return list(self.body.get("details", ()))
+
+    @property
+    def request_id(self) -> str | None:
+        """The request's id, as in the server's logs."""
+        return self.body.get("request_id")
+
+    @property
+    def passes(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in _PASSING or self.code == "IDEMPOTENCY_KEY_IN_USE"
+
+
+@dataclass(frozen=True)
+class Row(Generic[Data]):
+    """A row as the API answers it; `more` has the fields of some answers, such as `expanded`, `score` or `created`."""
+
+    id: str
+    data: Data
+    created_at: str
+    updated_at: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Page(Generic[Data]):
+    """Rows, how many there are in all, or None if they were not counted, and where the next page begins, or None."""
+
+    rows: list[Row[Data]]
+    total: int | None
+    cursor: str | None
+
+
+@dataclass(frozen=True)
+class RowReference:
+    """A row that an earlier operation of a transaction creates."""
+
+    index: int
+
+
+class Storage(Protocol):
+    """Where a client keeps its session."""
+
+    def get(self, name: str) -> str | None:
+        """Return what is stored under a name."""
+
+    def set(self, name: str, value: str) -> None:
+        """Store a text under a name."""
+
+    def remove(self, name: str) -> None:
+        """Forget what is stored under a name."""
+
+
+class MemoryStorage:
+    """Keeps a session in memory."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+
+    def get(self, name: str) -> str | None:
+        """Return what is stored under a name."""
+        return self._values.get(name)
+
+    def set(self, name: str, value: str) -> None:
+        """Store a text under a name."""
+        self._values[name] = value
+
+    def remove(self, name: str) -> None:
+        """Forget what is stored under a name."""
+        self._values.pop(name, None)
+
+
+def inc(by: float) -> dict[str, float]:
+    """Return an update that adds a number to a column, whatever its value is by then."""
+    return {"$inc": by}
+
+
+class Clock:
+    """The server's clock, as the `Date` of its answers tells it."""
+
+    def __init__(self) -> None:
+        self._skew = 0.0
+
+    def notice(self, response: httpx.Response) -> None:
+        """Correct the clock by an answer."""
+        try:
+            date = parsedate_to_datetime(response.headers["Date"]).timestamp()
+        except (KeyError, ValueError):
+            return
+        if abs(date - self.now()) > 5:
+            self._skew = date - time.time()
+
+    def now(self) -> float:
+        """Return the time in seconds since 1970."""
+        return time.time() + self._skew
+
+    def is_fresh(self, token: str) -> bool:
+        """Return whether an access token is valid for a minute at least."""
+        return expiry(token) - self.now() > _SOON
+
+
+def expiry(token: str) -> float:
+    """Return when a token expires, in seconds since 1970; 0 for what is no token."""
+    try:
+        payload = token.split(".")[1]
+        return float(json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["exp"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return 0.0
+
+
+def error_of(response: httpx.Response) -> ApiError:
+    """Return the error of an answer."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or "code" not in body:
+        body = {"code": "BAD_ANSWER", "message": f"The server answered {response.status_code}."}
+    after = response.headers.get("Retry-After", "")
+    retry_after = float(after) if after.isdigit() else None
+    return ApiError(response.status_code, str(body["code"]), str(body.get("message", "")), body, retry_after)
+
+
+def pause(number: int, retry_after: float | None, left: float) -> float:
+    """Return the seconds before a repeat: a random time that doubles, or what the server asks for; `left` at most."""
+    jitter = random.random()  # noqa: S311 - no secret
+    wait = max(_SHORTEST_PAUSE, jitter * min(_LONGEST_PAUSE, 2 * _SHORTEST_PAUSE * 2**number))
+    return max(0.0, min(left, wait if retry_after is None else retry_after + jitter * _SHORTEST_PAUSE))
+
+
+def path(*segments: str) -> str:
+    """Return the segments of a path, encoded."""
+    return "".join("/" + quote(segment, safe="") for segment in segments)
+
+
+def file_path(place: str) -> str:
+    """Return a path of files: its slashes stay."""
+    return path(*place.lstrip("/").split("/"))
+
+
+def filled(**values: Any) -> dict[str, Any]:
+    """Return the values that are given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def listed(names: Iterable[str] | None) -> str | None:
+    """Return names as a parameter takes them."""
+    return None if names is None else ",".join(names)
+
+
+def row_of(found: Mapping[str, Any]) -> Row[Any]:
+    """Return a row of an answer."""
+    known = ("id", "data", "created_at", "updated_at")
+    more = {name: value for name, value in found.items() if name not in known}
+    return Row(found["id"], found["data"], found["created_at"], found["updated_at"], more)
+
+
+def page_of(found: Mapping[str, Any]) -> Page[Any]:
+    """Return a page of an answer."""
+    return Page([row_of(one) for one in found["data"]], found["total_count"], found.get("next_cursor"))
+
+
+def operations_of(collected: Operations) -> list[dict[str, Any]]:
+    """Return the body of a transaction or a batch."""
+    referred: list[dict[str, Any]] = _referring(collected.collected)
+    return referred
+
+
+def _referring(value: Any) -> Any:
+    if isinstance(value, RowReference):
+        return {"$ref": value.index}
+    if isinstance(value, Mapping):
+        return {name: _referring(item) for name, item in value.items()}
+    return [_referring(item) for item in value] if isinstance(value, list) else value
+
+
+class Operations:
+    """Collects the operations of a transaction or a batch."""
+
+    def __init__(self) -> None:
+        self.collected: list[dict[str, Any]] = []
+
+    def create(self, table: str, data: Mapping[str, Any]) -> RowReference:
+        """Create a row; a later operation may refer to it."""
+        return self._add(type="create", table_id=table, data=data)
+
+    def update(self, table: str, row: str | Row[Any] | RowReference, changes: Mapping[str, Any]) -> RowReference:
+        """Change a row: one that was read only if nobody has changed it since."""
+        expected = row.updated_at if isinstance(row, Row) else None
+        more = filled(expected_updated_at=expected)
+        return self._add(type="update", table_id=table, doc_id=_id(row), data=changes, **more)
+
+    def upsert(self, table: str, key: str, data: Mapping[str, Any], mode: str | None = None) -> RowReference:
+        """Create a row, or change the one with the same values in a unique key."""
+        return self._add(type="upsert", table_id=table, key=key, data=data, **filled(mode=mode))
+
+    def delete(self, table: str, row: str | Row[Any] | RowReference) -> None:
+        """Delete a row."""
+        self._add(type="delete", table_id=table, doc_id=_id(row))
+
+    def _add(self, **operation: Any) -> RowReference:
+        self.collected.append(operation)
+        return RowReference(len(self.collected) - 1)
+
+
+def _id(row: str | Row[Any] | RowReference) -> str | RowReference:
+    return row.id if isinstance(row, Row) else row
+
+
+@dataclass(frozen=True)
+class Content:
+    """What an upload sends: an open file, its size in bytes, and its name."""
+
+    file: BinaryIO
+    size: int
+    name: str | None
+
+
+def content_of(content: bytes | str | Path | BinaryIO) -> Content:
+    """Open what an upload sends; the caller closes it."""
+    import io
+
+    if isinstance(content, Path):
+        return Content(content.open("rb"), content.stat().st_size, content.name)
+    if isinstance(content, str):
+        content = content.encode()
+    if isinstance(content, bytes | bytearray):
+        return Content(io.BytesIO(content), len(content), None)
+    size = content.seek(0, 2)
+    content.seek(0)
+    return Content(content, size, None)
+
+
+def metadata(**values: str | None) -> str:
+    """Return the `Upload-Metadata` of tus."""
+    given = filled(**values)
+    return ",".join(f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in given.items())
