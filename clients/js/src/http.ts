@@ -13,7 +13,7 @@ export interface Sent extends RequestOptions {
 /** Gives tokens; `Session` implements it. */
 export interface Tokens {
   /** Returns an access token that is valid for a while, or null without a session; `now` is the server's clock. */
-  token(now: () => number): Promise<string | null>;
+  token(now: () => number): string | null | Promise<string | null>;
   /** Takes note that the server rejected a token. */
   rejected(token: string): void;
 }
@@ -29,6 +29,7 @@ export class Http {
   tokens: Tokens | null = null;
   readonly url: string;
   private readonly fetch: typeof fetch;
+  private lastDate: string | null = null;
 
   constructor(readonly options: ClientOptions) {
     this.url = options.url.replace(/\/+$/, "");
@@ -37,9 +38,8 @@ export class Http {
     this.fetch = (input, init) => given(input, init);
   }
 
-  get now(): number {
-    return Date.now() + this.skew;
-  }
+  /** The server's clock, in milliseconds since 1970. */
+  readonly clock = (): number => Date.now() + this.skew;
 
   /** Returns the JSON of an answer, or null where it is empty. */
   async json(method: string, path: string, sent: Sent = {}): Promise<any> {
@@ -68,6 +68,7 @@ export class Http {
     try {
       for (let number = 0, renewed = false, lost = false; ; number++) {
         const token = await this.authorize(headers, sent, clock.signal);
+        clock.signal.throwIfAborted();
         let error: unknown;
         try {
           const response = await this.fetch(address, { method, headers, body, signal: clock.signal });
@@ -104,17 +105,22 @@ export class Http {
       return null;
     }
     if (sent.headers?.["Authorization"]) return null;
-    const token = this.options.secretKey ?? (this.tokens && (await unless(signal, this.tokens.token(() => this.now))));
+    let token = this.options.secretKey ?? this.tokens?.token(this.clock) ?? null;
+    if (token instanceof Promise) token = await unless(signal, token);
     if (token) headers["Authorization"] = `Bearer ${token}`;
     else delete headers["Authorization"];
-    return this.options.secretKey ? null : (token ?? null);
+    return this.options.secretKey ? null : token;
   }
 
   private notice(response: Response): void {
     this.serverVersion = response.headers.get("X-Pilotis-Version") ?? this.serverVersion;
-    const date = Date.parse(response.headers.get("Date") ?? "");
+    const header = response.headers.get("Date");
+    // Once a second at most: reading it takes as long as the rest.
+    if (header === this.lastDate) return;
+    this.lastDate = header;
+    const date = Date.parse(header ?? "");
     // The header is in whole seconds, and was on its way.
-    if (date && Math.abs(date - this.now) > 5000) this.skew = date - Date.now();
+    if (date && Math.abs(date - this.clock()) > 5000) this.skew = date - Date.now();
   }
 }
 

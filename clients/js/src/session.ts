@@ -15,8 +15,12 @@ const LOCK_WAIT = 3000;
 export class Sessions implements Tokens {
   private current: Session | null = null;
   private loaded: Promise<void>;
+  private isLoaded = false;
   private renewing: Promise<Session> | null = null;
   private rejectedToken: string | null = null;
+  /** The token that was decoded last, and when it expires. */
+  private readToken: string | null = null;
+  private expiry = 0;
   private readonly listeners = new Set<(event: SessionEvent) => void>();
   private readonly name: string;
   readonly storage: SessionStorage;
@@ -44,7 +48,7 @@ export class Sessions implements Tokens {
 
   /** Stores a session that begins, or that was renewed. */
   async set(session: Session, type: "signed_in" | "refreshed" = "signed_in"): Promise<void> {
-    this.loaded = Promise.resolve();
+    await this.loaded;
     this.current = { member_id: session.member_id, access_token: session.access_token, refresh_token: session.refresh_token };
     this.rejectedToken = null;
     await this.storage.set(this.name, JSON.stringify(this.current));
@@ -67,7 +71,12 @@ export class Sessions implements Tokens {
     this.rejectedToken = token;
   }
 
-  async token(now: () => number): Promise<string | null> {
+  token(now: () => number): string | null | Promise<string | null> {
+    if (!this.isLoaded) return this.renewed(now);
+    return this.current && !this.fresh(this.current, now) ? this.renewed(now) : (this.current?.access_token ?? null);
+  }
+
+  private async renewed(now: () => number): Promise<string | null> {
     let session = await this.get();
     // A pair that was lost for long has an access token that has expired: its refresh token gets the next one.
     for (let tries = 0; session && !this.fresh(session, now) && tries < 3; tries++) {
@@ -77,7 +86,11 @@ export class Sessions implements Tokens {
   }
 
   private fresh(session: Session, now: () => number): boolean {
-    return session.access_token !== this.rejectedToken && expiry(session.access_token) - now() > SOON;
+    if (session.access_token !== this.readToken) {
+      this.readToken = session.access_token;
+      this.expiry = expiry(session.access_token);
+    }
+    return session.access_token !== this.rejectedToken && this.expiry - now() > SOON;
   }
 
   private async renew(session: Session, now: () => number): Promise<Session> {
@@ -142,6 +155,7 @@ export class Sessions implements Tokens {
 
   private async load(): Promise<void> {
     this.current = await this.stored();
+    this.isLoaded = true;
   }
 
   private async stored(): Promise<Session | null> {
