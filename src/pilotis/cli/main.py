@@ -38,6 +38,9 @@ COMMANDS = {
     "event": "events",
     "mail": "mail",
     "types": "types",
+    "pull": "project",
+    "diff": "project",
+    "push": "project",
 }
 
 _COLLECT_AFTER = 50_000

@@ -1,0 +1,247 @@
+"""`pilotis pull`, `diff` and `push`: the tables of an app as files."""
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from pilotis.cli import definitions
+from pilotis.cli.project_plan import Step, canonical, in_order_of_dropping, plan, written
+from tests.commands import run_beside
+from tests.conftest import PASSWORD
+from tests.support import App, plain_client
+
+PEOPLE = """
+title: people
+access_level: AppMember
+schema:
+  name: {type: string, required: true, unique: true}
+  boss: {type: uuid, references: {table: people}}
+  team: {type: uuid, references: {table: teams, on_delete: cascade}}
+rules:
+  list: {$member: {}}
+  read: {$exists: {table: teams, where: {id: {$row: team}, open: true}}}
+"""
+TEAMS = """
+title: teams
+access_level: Public
+schema:
+  name: string
+  open: bool
+  lead: {type: uuid, references: {table: people}}
+"""
+
+
+def table(title: str, **columns: Any) -> dict[str, Any]:
+    return canonical({"title": title, "schema": columns, "access_level": "Public"})
+
+
+A, B, C = table("t"), table("t", x="int"), table("t", y="int")
+
+
+@pytest.mark.parametrize(
+    ("file", "server", "base", "kind"),
+    [
+        (A, None, None, "create"),
+        (A, A, None, None),
+        (A, B, None, "change"),
+        (A, B, B, "change"),
+        (A, B, A, "newer"),
+        (A, B, C, "conflict"),
+        (A, None, A, "gone"),
+        (A, None, B, "conflict"),
+        (None, A, None, "left"),
+        (None, A, A, "drop"),
+        (None, A, B, "conflict"),
+        (A, A, B, None),
+    ],
+)
+def test_who_has_changed_a_table(file, server, base, kind):
+    named = [{} if one is None else {"t": one} for one in (file, server, base)]
+    files, *others = named
+    assert plan(files, {}, *others) == ([] if kind is None else [Step(kind, "t")])
+
+
+def test_a_file_may_rename_a_table():
+    files, server = {"new": table("new", x="int")}, {"old": table("old", x="int")}
+    assert plan(files, {"new": "old"}, server, server) == [Step("change", "new", "old")]
+    # Once it is done, what the title was says nothing.
+    assert plan(files, {"new": "old"}, files, files) == []
+
+
+def test_definitions_that_say_the_same_are_equal():
+    short = {"title": "t", "access_level": "Public", "schema": {"a": "bool", "b": {"type": "string", "unique": True}}}
+    long = {
+        "title": "t",
+        "access_level": "Public",
+        "schema": {"a": {"type": "boolean", "required": False}, "b": "string"},
+        "unique": [{"name": "b", "columns": ["b"], "ignore_case": False, "nulls": "distinct", "where": None}],
+        "rules": None,
+        "create_time": "2026-01-01",
+    }
+    assert canonical(short) == canonical(long)
+    assert canonical(written(canonical(short))) == canonical(short)
+    assert written(canonical(short))["unique"] == [{"columns": ["b"]}]
+
+
+def test_a_table_is_dropped_before_those_to_which_it_refers():
+    refers = {"type": "uuid", "references": {"table": "b"}}
+    server = {"a": table("a", r=refers), "b": table("b"), "c": table("c", r={**refers, "references": {"table": "a"}})}
+    assert in_order_of_dropping(["b", "a", "c"], server) == ["c", "a", "b"]
+
+
+class Command:
+    """The command line of the app's owner, signed in, in a project."""
+
+    def __init__(self, app: App, home: Path) -> None:
+        self.app, self.home = app, home
+        self.tables = home / "tables"
+
+    async def run(self, *arguments: str, typed: str = "") -> tuple[int, str, str]:
+        environment = {
+            "PILOTIS_URL": self.app.server.url,
+            "PILOTIS_APP": self.app.app_id,
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+        }
+        done = await run_beside(*arguments, typed=typed, folder=self.home, **environment)
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    async def done(self, *arguments: str, typed: str = "") -> str:
+        status, output, error = await self.run(*arguments, typed=typed)
+        assert status == 0, output + error
+        return output
+
+    async def fails(self, *arguments: str) -> str:
+        status, _, error = await self.run(*arguments)
+        assert status != 0
+        return error
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        file = self.tables / name
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+async def command(app: App, tmp_path: Path) -> Command:
+    made = Command(app, tmp_path)
+    headers = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with plain_client(f"{app.server.url}/v1", **headers) as console:
+        email = (await console.get("/auth/me")).json()["email"]
+    await made.done("login", "--email", email, typed=PASSWORD)
+    made.tables.mkdir()
+    return made
+
+
+async def definition(app: App, title: str) -> dict[str, Any]:
+    async with app.client() as client:
+        answer = await client.get(f"/v1/public/tables/{title}")
+    return answer.json() if answer.status_code == 200 else {}
+
+
+async def test_from_files_to_an_app_and_back(command: Command, app: App):
+    (command.tables / "people.yaml").write_text(PEOPLE)
+    (command.tables / "teams.yaml").write_text(TEAMS)
+    assert "+ people: create" in await command.done("diff")
+    assert "--yes" in await command.fails("push")
+    # They refer to each other, and each to itself.
+    assert "Applied 2 changes." in await command.done("push", "--yes")
+    people = await definition(app, "people")
+    assert people["has_rules"]
+    assert people["schema"]["boss"]["references"]["table"] == "people"
+    assert "There is nothing to change." in await command.done("push")
+    await command.done("diff", "--check")
+    # A second copy of the project.
+    other = Command(app, command.home / "copy")
+    other.home.mkdir()
+    (other.home / "config").symlink_to(command.home / "config")
+    await other.done("pull")
+    assert {file.name for file in other.tables.iterdir()} == {"people.yaml", "teams.yaml"}
+    for file in other.tables.iterdir():
+        assert canonical(definitions.read(file).value) == canonical(definitions.read(command.tables / file.name).value)
+    await other.done("diff", "--check")
+
+
+async def test_changes_of_both_sides(command: Command, app: App):
+    (command.tables / "teams.yaml").write_text(TEAMS.replace("  lead: {type: uuid, references: {table: people}}\n", ""))
+    await command.done("push", "--yes")
+    table_id = (await definition(app, "teams"))["id"]
+    async with app.client() as client:
+        await client.post(f"/v1/public/tables/{table_id}/data", json={"data": {"name": "red"}})
+        await client.post(f"/v1/public/tables/{table_id}/columns", json={"name": "color", "data_type": "string"})
+    # The app alone has changed: push leaves it, pull fetches it.
+    assert "the app's is newer" in await command.done("push", "--yes")
+    assert "color" in (await definition(app, "teams"))["schema"]
+    assert "There is nothing to change." in await command.done("push")
+    assert "Wrote" in await command.done("pull")
+    assert "color: string" in (command.tables / "teams.yaml").read_text()
+    # What does not fit, or would be lost, is said before.
+    command.edit("teams.yaml", "name: string", "name: int")
+    assert "~ name: 1 rows do not fit" in await command.done("diff")
+    error = await command.fails("push", "--yes")
+    assert "tables/teams.yaml:" in error
+    command.edit("teams.yaml", "name: int", "name: string")
+    command.edit("teams.yaml", "  color: string\n", "")
+    assert "This drops teams.color" in await command.fails("push", "--yes")
+    async with app.client() as client:
+        await client.post(f"/v1/public/tables/{table_id}/columns", json={"name": "size", "data_type": "int"})
+    assert "both sides have changed" in await command.fails("push", "--yes", "--allow-drop")
+    assert "--force" in await command.fails("pull")
+    assert "color: string" not in (command.tables / "teams.yaml").read_text()
+    await command.done("pull", "--force")
+    assert "size: int" in (command.tables / "teams.yaml").read_text()
+    command.edit("teams.yaml", "title: teams", "title: groups\nwas: teams")
+    assert "rename from teams" in await command.done("push", "--yes")
+    assert (await definition(app, "groups"))["id"] == table_id
+
+
+async def test_drops_and_strangers(command: Command, app: App):
+    strange = await app.table({"x": "int"})
+    for name in ("people", "teams"):
+        (command.tables / f"{name}.yaml").write_text(PEOPLE if name == "people" else TEAMS)
+    await command.done("push", "--yes")
+    for file in command.tables.iterdir():
+        file.unlink()
+    assert "This drops people, teams" in await command.fails("push", "--yes")
+    # They refer to each other.
+    await command.done("push", "--yes", "--allow-drop")
+    assert [await definition(app, title) for title in ("people", "teams")] == [{}, {}]
+    assert (await definition(app, strange))["id"] == strange
+    (command.tables / "teams.yaml").write_text("title: teams\naccess_level: Public\nschema: {name: string}\n")
+    await command.done("push", "--yes")
+    # Another one drops the table in the console.
+    async with app.client() as client:
+        assert (await client.delete("/v1/public/tables/teams")).status_code == 200
+    assert "the app has dropped it" in await command.done("push", "--yes")
+    assert await definition(app, "teams") == {}
+    assert "Removed" in await command.done("pull")
+    assert not (command.tables / "teams.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("title: t\naccess_level: Public\nschema: {a: 5}", "schema.a must be a type"),
+        ("title: t\naccess_level: Public\ncolumns: {}", "bad.yaml:3: a table has no field columns"),
+        ("title: t\nschema: {}", "a table has a title and an access_level"),
+        ("title: [t\n", "bad.yaml:"),
+        ("title: t\naccess_level: Public\nunique: [a]\n", "unique must be a list of keys"),
+        ("title: t\naccess_level: Public\nschema:\n  a: text\n", "bad.yaml:"),
+    ],
+)
+async def test_a_wrong_file_is_named_with_its_line(command: Command, app: App, text: str, complaint: str):
+    (command.tables / "bad.yaml").write_text(text)
+    assert complaint in await command.fails("push", "--yes")
+    async with app.client() as client:
+        assert (await client.get("/v1/public/tables")).json()["tables"] == []
+
+
+async def test_it_prints_json(command: Command):
+    (command.tables / "t.yaml").write_text(f"title: t{uuid4()}\naccess_level: Public\nschema: {{}}\n")
+    lines = [json.loads(line) for line in (await command.done("push", "--yes", "--json")).splitlines()]
+    assert [line.get("step") for line in lines] == ["create", None]
+    assert lines[-1] == {"applied": 1}
