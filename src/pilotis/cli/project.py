@@ -253,7 +253,7 @@ def _apply(remote: AppTables, project: Project, steps: list[Step], server: dict[
     left = {title: server[title] for title in dropped}
     for title in dropped:
         del left[title]
-        # Those that are dropped later let go of it: tables may refer to each other.
+        # Those that are dropped later must not refer to it: tables may refer to each other.
         for other, definition in left.items():
             columns = {name for name, target in references(definition) if target == title}
             if columns or title in json.dumps(definition.get("rules"), ensure_ascii=False):

@@ -36,6 +36,7 @@ NAMES = (
     "transactions",
     "files",
     "hosting",
+    "project",
     "import-export",
     "errors",
     "console",
