@@ -109,6 +109,16 @@ async def _no_own_mail_server(app: App, console: httpx.AsyncClient) -> httpx.Res
     return await console.delete(f"/apps/{app.app_id}/mail-settings")
 
 
+async def _own_text(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    path = f"/apps/{app.app_id}/mail-templates/reset_password/ko"
+    return await console.put(path, json={"subject": "새 비밀번호", "text": "{{link}}"})
+
+
+async def _shipped_text(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    await _own_text(app, console)
+    return await console.delete(f"/apps/{app.app_id}/mail-templates/reset_password/ko")
+
+
 async def _suppress(app: App, console: httpx.AsyncClient) -> httpx.Response:
     return await console.post(f"/apps/{app.app_id}/mail/suppressions", json={"address": "ada@example.com"})
 
@@ -512,6 +522,8 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         lambda app, console: console.post(f"/apps/{app.app_id}/mail-settings/test"),
     ),
     "POST /v1/apps/:app_id/mail/suppressions": ("mail.suppress", _suppress),
+    "PUT /v1/apps/:app_id/mail-templates/:purpose/:language": ("mail_template.put", _own_text),
+    "DELETE /v1/apps/:app_id/mail-templates/:purpose/:language": ("mail_template.delete", _shipped_text),
     "DELETE /v1/apps/:app_id/mail/suppressions/:address_hash": ("mail.unsuppress", _unsuppress),
     "PUT /v1/apps/:app_id/oauth/settings": (
         "oauth_settings.update",
@@ -749,6 +761,7 @@ EXCEPTIONS = {
     "POST /v1/apps/:app_id/tables/:table_id/rules/test": "It changes nothing.",
     "POST /v1/apps/:app_id/storages/files/:storage_id/rules/test": "It changes nothing.",
     "POST /v1/apps/:app_id/tables/:table_id/export-link": "It changes nothing; the export is recorded.",
+    "POST /v1/apps/:app_id/mail-templates/:purpose/:language/preview": "It changes nothing.",
     "POST /v1/apps/:app_id/workflows/validate": "It changes nothing.",
     "POST /v1/apps/:app_id/functions/:function_id/triggers/:trigger_id/failures/:job_id/retry": (
         "It needs a call that failed permanently: `functions/test_triggers.py` retries one."

@@ -86,6 +86,7 @@ class Furnished:
     storage: str
     file: str
     member: str
+    mail: str
 
     @property
     def screens(self) -> dict[str, str]:
@@ -149,6 +150,10 @@ class Furnished:
             "oauth-try": "/oauth/try",
             "oauth-keys": "/oauth/keys",
             "oauth-settings": "/oauth/settings",
+            "mail": f"/mail?mail={self.mail}",
+            "mail-templates": "/mail/templates",
+            "mail-suppressions": "/mail/suppressions",
+            "mail-settings": "/mail/settings",
         }
 
 
@@ -178,9 +183,17 @@ async def furnish(app: App, receiver: Receiver) -> Furnished:
         calls = await json_of(console, "GET", f"/functions/{function}/executions")
         failed = next(one for one in calls["data"] if one["status"] != "success")
         view = (await json_of(console, "POST", "/views", json=VIEW | {"table_id": table}))["id"]
+        mail = await _mail(console)
     return Furnished(
-        site, function, workflow, run, webhook, delivery, failed["id"], table, row, view, storage, file, member
+        site, function, workflow, run, webhook, delivery, failed["id"], table, row, view, storage, file, member, mail
     )
+
+
+async def _mail(console: ConsoleClient) -> str:
+    """Suppress an address, and return the id of a mail in the mailbox."""
+    await json_of(console, "POST", "/mail/suppressions", json={"address": "gone@example.com"})
+    await json_of(console, "POST", "/mail-settings/test")
+    return str((await json_of(console, "GET", "/mail"))["data"][0]["mail_id"])
 
 
 async def _orders(app: App, table: str) -> str:

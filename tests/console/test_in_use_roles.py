@@ -16,7 +16,7 @@ from tests.waiting import until
 from tests.whole import WHOLE
 
 # Requests that change nothing although they are no GET: an aggregation, and the next times of a schedule.
-READS = re.compile(r"/(aggregate|query|validate|cron|schedule-preview|batch)\b")
+READS = re.compile(r"/(aggregate|query|validate|cron|schedule-preview|preview|batch)\b")
 # What is pressed in a definition changes only the draft in the page; a new row is written beside the grid.
 LOCAL = {"workflow-steps", "workflow-versions", "rows", "row", "views", "view"}
 # What is pressed there only reads: a sign-in to try, and the stages of an aggregation.

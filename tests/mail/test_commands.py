@@ -1,4 +1,4 @@
-"""`pilotis mail check` and `test`, with the operator's SMTP server."""
+"""`pilotis mail`: `check` and `test` with the operator's SMTP server, and the texts of an app's mails."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ import pytest
 from tests.certificates import Authority
 from tests.commands import run
 from tests.mail.smtp_server import SmtpServer
-from tests.support import Server
+from tests.support import App, Server
 
 
 @pytest.fixture
@@ -37,6 +37,23 @@ async def test_check_and_test_speak_to_the_server_of_the_settings(place: list[st
     assert [taken.recipients for taken in smtp.taken] == [["ada@example.com"]]
     assert refused.returncode == 1
     assert "5.7.8" in refused.stderr
+
+
+def test_texts_are_shown_set_and_restored(place: list[str], app: App, tmp_path: Path):
+    of = ["reset_password", "fr", "--app", app.app_id, *place]
+    shown = json.loads(run("mail", "templates", "show", *of, "--json").stdout)
+    file = tmp_path / "text.json"
+    file.write_text(json.dumps(shown | {"subject": "Bonjour"}), "utf-8")
+    assert run("mail", "templates", "set", *of[:2], str(file), *of[2:]).returncode == 0
+    listed = json.loads(run("mail", "templates", "list", *of[2:], "--json").stdout)
+    assert [(one["purpose"], one["language"], one["subject"]) for one in listed if one["own"]] == [
+        ("reset_password", "fr", "Bonjour")
+    ]
+    file.write_text(json.dumps(shown | {"text": "{{nothing}}"}), "utf-8")
+    refused = run("mail", "templates", "set", *of[:2], str(file), *of[2:])
+    assert (refused.returncode, "{{nothing}}" in refused.stderr) == (1, True)
+    assert run("mail", "templates", "restore", *of).returncode == 0
+    assert json.loads(run("mail", "templates", "show", *of, "--json").stdout) == shown
 
 
 def test_without_a_server_in_the_settings_they_say_so(place: list[str], tmp_path: Path):

@@ -41,6 +41,7 @@ class TestSettings:
             "mail_from": None,
             "mail_reply_to": None,
             "mail_per_day": 0,
+            "server_from": None,
         }
         assert await test_mail(app) == {"recipient": "first@example.com", "state": "stored", "reply": None}
         listed = await call(app, "GET", "/mail")

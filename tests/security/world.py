@@ -572,6 +572,20 @@ async def _address_hash(operator: Operator, tenant: Tenant, _: Endpoint) -> str:
     return await _one(operator, query, tenant.app.app_id, secret_hash(tenant.login_id).hex())
 
 
+async def _purpose(operator: Operator, tenant: Tenant, _: Endpoint) -> str:
+    """The purpose of a mail of which the app has its own text in the language of `_language`."""
+    query = """
+        insert into pilotis.mail_templates (app_id, purpose, language, subject, text, button)
+        values ($1, 'reset_password', 'en', 'New', '{{link}}', 'New') on conflict do nothing
+    """
+    await operator.database.execute(query, tenant.app.app_id)
+    return "reset_password"
+
+
+async def _language(_operator: Operator, _tenant: Tenant, _endpoint: Endpoint) -> str:
+    return "en"
+
+
 PROVIDERS: dict[str, Provider] = {
     "app_id": _app_id,
     "table_id": _table_id,
@@ -613,6 +627,8 @@ PROVIDERS: dict[str, Provider] = {
     "export_link": _export_link,
     "mail_id": _mail_id,
     "address_hash": _address_hash,
+    "purpose": _purpose,
+    "language": _language,
 }
 
 
@@ -825,6 +841,8 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "InvitationEndpoints.create": {"email": "invited@example.com", "role": "viewer"},
         "MailEndpoints.replace_settings": {"smtp_url": "smtp://localhost:9", "mail_from": "club@example.com"},
         "MailEndpoints.suppress": {"address": "gone@example.com"},
+        "MailEndpoints.replace_template": {"subject": "New", "text": "{{link}}"},
+        "MailEndpoints.preview_template": {"subject": "New", "text": "{{link}}"},
         "ProofEndpoints.ask_for_email": {"email": f"{tenant.member['member_id']}@example.com"},
         "ProofEndpoints.confirm_email": {"code": "000000"},
     }

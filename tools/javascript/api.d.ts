@@ -550,6 +550,7 @@ declare namespace Api {
     id: string;
   }
   interface DeletedPasskey {
+  interface DeletedMailTemplate {
     message: string;
     id: string;
   }
@@ -1243,6 +1244,7 @@ declare namespace Api {
     html: string | null;
     link: string | null;
     code: string | null;
+    button: string | null;
   }
   interface MailItem {
     mail_id: string;
@@ -1264,6 +1266,14 @@ declare namespace Api {
     limit: number;
     offset: number;
   }
+  interface MailPreview {
+    subject: string;
+    text: string;
+    html: string;
+    link: string | null;
+    code: string | null;
+    button: string | null;
+  }
   interface MailSettings {
     source: "app" | "mailbox" | "server";
     smtp_url: string | null;
@@ -1271,6 +1281,27 @@ declare namespace Api {
     mail_from: string | null;
     mail_reply_to: string | null;
     mail_per_day: number;
+    server_from: string | null;
+  }
+  interface MailTemplate {
+    purpose: "address_in_use" | "reset_password" | "test" | "verify_email";
+    language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
+    subject: string;
+    is_custom: boolean;
+    updated_at: string | null;
+    text: string;
+    button: string;
+    variables: Array<string>;
+  }
+  interface MailTemplateItem {
+    purpose: "address_in_use" | "reset_password" | "test" | "verify_email";
+    language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
+    subject: string;
+    is_custom: boolean;
+    updated_at: string | null;
+  }
+  interface MailTemplates {
+    templates: Array<MailTemplateItem>;
   }
   interface MailTest {
     recipient: string;
@@ -2561,6 +2592,7 @@ declare namespace Api {
     "DELETE /v1/apps/{}/keys/public/{}": Deleted;
     "DELETE /v1/apps/{}/keys/secret/{}": Deleted;
     "DELETE /v1/apps/{}/mail-settings": DeletedMailSettings;
+    "DELETE /v1/apps/{}/mail-templates/{}/{}": DeletedMailTemplate;
     "DELETE /v1/apps/{}/mail/suppressions/{}": DeletedSuppression;
     "DELETE /v1/apps/{}/members/{}": MemberResult;
     "DELETE /v1/apps/{}/members/{}/consents/{}": Disconnected;
@@ -2668,6 +2700,8 @@ declare namespace Api {
     "GET /v1/apps/{}/limits": AppLimits;
     "GET /v1/apps/{}/mail": MailPage;
     "GET /v1/apps/{}/mail-settings": MailSettings;
+    "GET /v1/apps/{}/mail-templates": MailTemplates;
+    "GET /v1/apps/{}/mail-templates/{}/{}": MailTemplate;
     "GET /v1/apps/{}/mail/suppressions": SuppressionPage;
     "GET /v1/apps/{}/mail/{}": Mail;
     "GET /v1/apps/{}/members": MemberPage;
@@ -2809,6 +2843,7 @@ declare namespace Api {
     "POST /v1/apps/{}/keys/public": PublicKey;
     "POST /v1/apps/{}/keys/secret": ShownSecretKey;
     "POST /v1/apps/{}/mail-settings/test": MailTest;
+    "POST /v1/apps/{}/mail-templates/{}/{}/preview": MailPreview;
     "POST /v1/apps/{}/mail/suppressions": Suppression;
     "POST /v1/apps/{}/mail/{}/retry": MailItem;
     "POST /v1/apps/{}/members": MemberRecord;
@@ -2924,6 +2959,7 @@ declare namespace Api {
     "PUT /v1/apps/{}/functions/{}/draft": FunctionVersion;
     "PUT /v1/apps/{}/functions/{}/env/{}": Variable;
     "PUT /v1/apps/{}/mail-settings": MailSettings;
+    "PUT /v1/apps/{}/mail-templates/{}/{}": MailTemplate;
     "PUT /v1/apps/{}/members/{}/password": SignedOut;
     "PUT /v1/apps/{}/oauth/clients/{}": RegisteredClient;
     "PUT /v1/apps/{}/oauth/clients/{}/logo": RegisteredClient;

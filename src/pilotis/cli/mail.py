@@ -1,25 +1,32 @@
-"""`pilotis mail`: checks the SMTP server of the settings, and sends a test mail by it."""
+"""`pilotis mail`: checks the SMTP server of the settings, sends a test mail by it, and changes the texts of mails."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+from uuid import UUID
 
 import click
 
-from pilotis.cli.command import Outcome, Place, command
+from pilotis.cli.command import Outcome, Place, app_option, command, told
 from pilotis.kit.mail_addresses import domain_of
 from pilotis.serve.errors import CommandError
 
 if TYPE_CHECKING:
     from pilotis.cli.session import Session
     from pilotis.mail.feature import MailFeature
+    from pilotis.mail.templates import OwnTemplates
 
 _RECORD_SECONDS = 5.0
 
 
 @click.group()
 def mail() -> None:
-    """Check how mails leave this server, and send a test mail."""
+    """Check how mails leave this server, send a test mail, and change the texts of mails."""
+
+
+@mail.group()
+def templates() -> None:
+    """Change the texts of an app's mails."""
 
 
 @command(mail)
@@ -75,6 +82,82 @@ def test(place: Place, recipient: str) -> Outcome:
 
     sent = place.run(work)
     return Outcome(sent, sent, said=[f"The SMTP server has taken the mail to {recipient}."])
+
+
+@command(templates, "list")
+@app_option()
+def list_(place: Place, app: UUID) -> list[dict[str, Any]]:
+    """List the texts of an app's mails, and which of them are its own."""
+
+    async def work(on: Session) -> list[dict[str, Any]]:
+        found = await (await _templates(on, app)).all(app)
+        return [
+            {"purpose": one.purpose, "language": one.language, "subject": one.subject, "own": one.is_custom}
+            for one in found.templates
+        ]
+
+    return place.run(work)
+
+
+@command(templates)
+@click.argument("purpose", help="What the mail is for, such as reset_password.")
+@click.argument("language", help="The language, such as en.")
+@app_option()
+def show(place: Place, purpose: str, language: str, app: UUID) -> dict[str, Any]:
+    """Print a text; with `--json`, in the form that `set` takes."""
+
+    async def work(on: Session) -> dict[str, Any]:
+        found = await (await _templates(on, app)).read(app, purpose, language)
+        return {"subject": found.subject, "text": found.text, "button": found.button}
+
+    return place.run(work)
+
+
+@command(templates, "set")
+@click.argument("purpose", help="What the mail is for, such as reset_password.")
+@click.argument("language", help="The language, such as en.")
+@click.argument("file", type=click.File(encoding="utf-8"), help="JSON with subject, text and button; - for stdin.")
+@app_option()
+def set_(place: Place, purpose: str, language: str, file: TextIO, app: UUID) -> Outcome:
+    """Replace a text by the app's own."""
+
+    async def work(on: Session) -> dict[str, Any]:
+        import msgspec
+
+        from pilotis.http.api.principals import OPERATOR
+        from pilotis.mail.types import NewMailTemplate
+
+        try:
+            new = msgspec.json.decode(file.read(), type=NewMailTemplate)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise CommandError(f"{file.name}: {error}") from None
+        await (await _templates(on, app)).put(app, OPERATOR, purpose, language, new)
+        return {"purpose": purpose, "language": language}
+
+    return told(place.run(work), f"The app's own text is used for {purpose} in {language}.")
+
+
+@command(templates)
+@click.argument("purpose", help="What the mail is for, such as reset_password.")
+@click.argument("language", help="The language, such as en.")
+@app_option()
+def restore(place: Place, purpose: str, language: str, app: UUID) -> Outcome:
+    """Use the shipped text again."""
+
+    async def work(on: Session) -> dict[str, Any]:
+        from pilotis.http.api.principals import OPERATOR
+
+        await (await _templates(on, app)).restore(app, OPERATOR, purpose, language)
+        return {"purpose": purpose, "language": language}
+
+    return told(place.run(work), f"The shipped text is used for {purpose} in {language}.")
+
+
+async def _templates(on: Session, app: UUID) -> OwnTemplates:
+    from pilotis.mail.feature import MailFeature
+
+    await on.apps.by_id(app)
+    return on.features.get(MailFeature).templates
 
 
 def _feature(on: Session) -> MailFeature:

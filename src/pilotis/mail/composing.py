@@ -1,4 +1,4 @@
-"""Composes mails from the templates in `templates/`, one file for each language. Pure.
+"""Composes mails from templates: the app's own, or those in `languages/`, one file for each language. Pure.
 
 A template is a subject and paragraphs, with variables such as `{{app.name}}`. A paragraph that is `{{link}}` alone
 becomes a button in HTML, one that is `{{code}}` alone is shown large. All values are escaped there.
@@ -39,11 +39,12 @@ _CODE = '<p style="margin:0 0 24px;font:600 28px/1.2 ui-monospace,monospace;lett
 
 
 class Composed(NamedTuple):
-    """A mail's subject, its text and the same as HTML."""
+    """A mail's subject, its text and the same as HTML; `button` is the label of its link, None without one."""
 
     subject: str
     text: str
     html: str
+    button: str | None
 
 
 class Durations(msgspec.Struct, frozen=True):
@@ -63,26 +64,40 @@ class Template(msgspec.Struct, frozen=True):
     button: str = ""
 
 
-def compose(language: Language, purpose: Purpose, values: dict[str, str | timedelta]) -> Composed:
-    """Return a mail; durations among the values are written in its language.
+def shipped(language: Language, purpose: Purpose) -> Template:
+    """Return the template of a purpose that Pilotis has in a language."""
+    return _load(language)[1][purpose]
+
+
+@functools.cache
+def variables_of(purpose: Purpose) -> frozenset[str]:
+    """Return the names of the variables that a mail of a purpose may have."""
+    template = shipped("en", purpose)
+    return frozenset(name for text in (template.subject, *template.text) for name in _VARIABLE.findall(text))
+
+
+def compose(
+    language: Language, purpose: Purpose, values: dict[str, str | timedelta], own: Template | None = None
+) -> Composed:
+    """Return a mail, by the app's `own` template if it has one; durations are written in the mail's language.
 
     Paragraphs about a link or a code that the mail does not have are left out.
     """
-    durations, templates = _load(language)
-    template = templates[purpose]
+    durations = _load(language)[0]
+    template = own or shipped(language, purpose)
     texts = {name: _duration(durations, one) if isinstance(one, timedelta) else one for name, one in values.items()}
     subject = _filled(template.subject, texts)
     sources = [one for one in template.text if texts.keys() >= set(_VARIABLE.findall(one))]
     paragraphs = [_filled(paragraph, texts) for paragraph in sources]
     content = "\n".join(_paragraph(template, source, text) for source, text in zip(sources, paragraphs, strict=True))
     html = _PAGE.format(language=language, subject=escape(subject), content=content)
-    return Composed(subject, "\n\n".join(paragraphs) + "\n", html)
+    return Composed(subject, "\n\n".join(paragraphs) + "\n", html, template.button or None)
 
 
 def _paragraph(template: Template, source: str, text: str) -> str:
     if source == "{{link}}":
         return _BUTTON.format(escape(text), escape(template.button))
-    return (_CODE if source == "{{code}}" else _PARAGRAPH).format(escape(text))
+    return (_CODE if source == "{{code}}" else _PARAGRAPH).format(escape(text).replace("\n", "<br>\n"))
 
 
 def _filled(template: str, values: dict[str, str]) -> str:
@@ -102,7 +117,7 @@ def _duration(durations: Durations, length: timedelta) -> str:
 
 @functools.cache
 def _load(language: Language) -> tuple[Durations, dict[str, Template]]:
-    text = files("pilotis.mail").joinpath("templates", f"{language}.toml").read_text("utf-8")
+    text = files("pilotis.mail").joinpath("languages", f"{language}.toml").read_text("utf-8")
     data: dict[str, Any] = tomllib.loads(text)
     durations = msgspec.convert(data.pop("durations"), Durations)
     return durations, msgspec.convert(data, dict[str, Template])

@@ -11,16 +11,22 @@ from pilotis.http.api.schemas import Paging
 from pilotis.mail.examples import EXAMPLES
 from pilotis.mail.service import MailNotFoundError, MailNotRetryableError, Mails, SuppressionNotFoundError
 from pilotis.mail.settings import SettingsOfMail
+from pilotis.mail.templates import MailTemplateNotFoundError, OwnTemplates
 from pilotis.mail.types import (
     DeletedMailSettings,
+    DeletedMailTemplate,
     DeletedSuppression,
     Mail,
     MailItem,
     MailPage,
+    MailPreview,
     MailQuery,
     MailSettings,
+    MailTemplate,
+    MailTemplates,
     MailTest,
     NewMailSettings,
+    NewMailTemplate,
     NewSuppression,
     Suppression,
     SuppressionPage,
@@ -30,16 +36,20 @@ _APP = "/v1/apps/:app_id"
 _SETTINGS = f"{_APP}/mail-settings"
 _MAIL = f"{_APP}/mail"
 _SUPPRESSIONS = f"{_MAIL}/suppressions"
+_TEMPLATES = f"{_APP}/mail-templates"
+_TEMPLATE = f"{_TEMPLATES}/:purpose/:language"
 
+VIEWER = console(Role.VIEWER, secret_key=True)
 EDITOR = console(Role.EDITOR, secret_key=True)
 
 
 class MailEndpoints(Endpoints, tag="Mail", examples=EXAMPLES):
     """Settings of mail, the mailbox, and addresses that get none."""
 
-    def __init__(self, settings: SettingsOfMail, mails: Mails) -> None:
+    def __init__(self, settings: SettingsOfMail, mails: Mails, templates: OwnTemplates) -> None:
         self._settings = settings
         self._mails = mails
+        self._templates = templates
 
     @get(_SETTINGS, access=Access.APP_OWNER)
     async def settings(self, call: Call, app_id: UUID) -> MailSettings:
@@ -101,3 +111,36 @@ class MailEndpoints(Endpoints, tag="Mail", examples=EXAMPLES):
         """Send mail to an address again."""
         await self._mails.unsuppress(call.app, call.actor, address_hash)
         return DeletedSuppression("Suppression deleted.", address_hash)
+
+    @get(_TEMPLATES, access=VIEWER)
+    async def templates(self, call: Call, app_id: UUID) -> MailTemplates:
+        """List the texts of an app's mails, of each purpose in each language."""
+        return await self._templates.all(app_id)
+
+    @get(_TEMPLATE, access=VIEWER, errors=[MailTemplateNotFoundError])
+    async def template(self, call: Call, app_id: UUID, purpose: str, language: str) -> MailTemplate:
+        """Read a text: the app's own, else the shipped one."""
+        return await self._templates.read(app_id, purpose, language)
+
+    @put(_TEMPLATE, access=EDITOR, errors=[MailTemplateNotFoundError])
+    async def replace_template(
+        self, call: Call, app_id: UUID, purpose: str, language: str, body: NewMailTemplate
+    ) -> MailTemplate:
+        """Replace a text by the app's own.
+
+        It has variables such as `{{app.name}}`, nothing else is computed; HTML is made from the paragraphs.
+        """
+        return await self._templates.put(app_id, call.actor, purpose, language, body)
+
+    @delete(_TEMPLATE, access=EDITOR, errors=[MailTemplateNotFoundError])
+    async def delete_template(self, call: Call, app_id: UUID, purpose: str, language: str) -> DeletedMailTemplate:
+        """Use the shipped text again."""
+        await self._templates.restore(app_id, call.actor, purpose, language)
+        return DeletedMailTemplate("The shipped text is used again.", f"{purpose}/{language}")
+
+    @post(f"{_TEMPLATE}/preview", access=VIEWER, errors=[MailTemplateNotFoundError])
+    async def preview_template(
+        self, call: Call, app_id: UUID, purpose: str, language: str, body: NewMailTemplate
+    ) -> MailPreview:
+        """Show the mail that a text gives, with a made-up link and code, without storing or sending anything."""
+        return self._templates.preview(call.app, purpose, language, body)

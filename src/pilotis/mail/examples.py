@@ -14,6 +14,7 @@ _NONE = {
     "mail_from": None,
     "mail_reply_to": None,
     "mail_per_day": 0,
+    "server_from": None,
 }
 _ITEM = {
     "mail_id": _ID,
@@ -29,6 +30,20 @@ _ITEM = {
     "sent_at": None,
     "expires_at": None,
 }
+_TEMPLATE = {
+    "purpose": "reset_password",
+    "language": "en",
+    "subject": "A new password for {{app.name}}",
+    "is_custom": True,
+    "updated_at": _TIME,
+}
+_OWN = {
+    "subject": "A new password for {{app.name}}",
+    "text": "Choose a new password within {{expires}}:\n\n{{link}}\n\nSee you soon at the cafe!",
+    "button": "New password",
+}
+_PATH = {"purpose": "reset_password", "language": "en"}
+_TEMPLATE_ROUTE = "/v1/apps/:app_id/mail-templates/:purpose/:language"
 _SUPPRESSION = {"address_hash": _HASH, "reason": "manual", "created_at": _TIME}
 
 EXAMPLES = [
@@ -70,6 +85,7 @@ EXAMPLES = [
             "html": "<!doctype html>…",
             "link": None,
             "code": None,
+            "button": None,
         },
     ),
     Example(
@@ -94,5 +110,63 @@ EXAMPLES = [
         operation="deleteMailSuppression",
         path={"address_hash": "$ADDRESS_HASH_ID"},
         answer={"message": "Suppression deleted.", "id": _HASH},
+    ),
+    Example(
+        route="GET /v1/apps/:app_id/mail-templates",
+        operation="listMailTemplates",
+        answer={
+            "templates": [
+                {
+                    "purpose": "verify_email",
+                    "language": "en",
+                    "subject": "Confirm your e-mail address for {{app.name}}",
+                    "is_custom": False,
+                    "updated_at": None,
+                },
+                "…",
+            ]
+        },
+    ),
+    Example(
+        route=f"GET {_TEMPLATE_ROUTE}",
+        operation="getMailTemplate",
+        path={"purpose": "address_in_use", "language": "en"},
+        answer={
+            "purpose": "address_in_use",
+            "language": "en",
+            "subject": "You already have an account with {{app.name}}",
+            "is_custom": False,
+            "updated_at": None,
+            "text": "Somebody signed up for {{app.name}} with this e-mail address…",
+            "button": "",
+            "variables": ["app.name"],
+        },
+    ),
+    Example(
+        route=f"PUT {_TEMPLATE_ROUTE}",
+        operation="replaceMailTemplate",
+        path=_PATH,
+        body=_OWN,
+        answer={**_TEMPLATE, **_OWN, "variables": ["app.name", "expires", "link"]},
+    ),
+    Example(
+        route=f"DELETE {_TEMPLATE_ROUTE}",
+        operation="deleteMailTemplate",
+        path=_PATH,
+        answer={"message": "The shipped text is used again.", "id": "reset_password/en"},
+    ),
+    Example(
+        route=f"POST {_TEMPLATE_ROUTE}/preview",
+        operation="previewMailTemplate",
+        path=_PATH,
+        body=_OWN,
+        answer={
+            "subject": "A new password for Cafe guide",
+            "text": "Choose a new password within 1 hour:\n\nhttp…\n\nSee you soon at the cafe!\n",
+            "html": "<!doctype html>…",
+            "link": "http…",
+            "code": None,
+            "button": "New password",
+        },
     ),
 ]

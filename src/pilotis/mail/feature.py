@@ -15,6 +15,7 @@ from pilotis.mail.sending import Sender
 from pilotis.mail.service import Mails
 from pilotis.mail.settings import ServerMail, SettingsOfMail
 from pilotis.mail.tasks import periodic
+from pilotis.mail.templates import OwnTemplates
 
 
 class MailFeature(Feature, frozen=True, kw_only=True, eq=False):
@@ -23,6 +24,7 @@ class MailFeature(Feature, frozen=True, kw_only=True, eq=False):
     described = (MailEndpoints,)
 
     mails: Mails
+    templates: OwnTemplates
     operators: Relay | None
     """The SMTP server that the operator has configured."""
 
@@ -45,13 +47,15 @@ def feature(floor: Floor) -> MailFeature:
         floor.base_url,
         is_local=is_loopback(host),
     )
+    templates = OwnTemplates(floor.database, floor.base_url)
     return MailFeature(
         name="mail",
-        endpoints=[MailEndpoints(settings, mails)],
+        endpoints=[MailEndpoints(settings, mails, templates)],
         jobs=[sender.kind],
         periodic=periodic(floor.database),
         close=relays.close,
         mails=mails,
+        templates=templates,
         operators=configured and Relay(*configured, is_operators=True),
     )
 

@@ -15,12 +15,13 @@ from pilotis.kit.mail_addresses import Sender, domain_of
 
 
 class Body(msgspec.Struct, frozen=True):
-    """What a mail says; `link` and `code` are parts of it, if it has them."""
+    """What a mail says; `link`, whose label is `button`, and `code` are parts of it, if it has them."""
 
     text: str
     html: str
     link: str | None = None
     code: str | None = None
+    button: str | None = None
 
 
 def build(

@@ -29,6 +29,7 @@ from pilotis.mail.messages import Body, build
 from pilotis.mail.relays import DeferredError, RejectedError, Relay, Relays
 from pilotis.mail.settings import Sending, SettingsOfMail
 from pilotis.mail.store import FullMail, StoredMail, StoredSuppression
+from pilotis.mail.templates import template_of
 from pilotis.mail.types import (
     Mail,
     MailItem,
@@ -111,18 +112,23 @@ class Writer(NamedTuple):
             values |= {"link": new.link, "expires": new.lifetime}
         if new.code is not None and new.code_lifetime is not None:
             values |= {"code": new.code, "code_expires": new.code_lifetime}
-        composed = compose(new.language, new.purpose, values)
+        own = await store.template(connection, self.app_id, new.purpose, new.language)
+        composed = compose(new.language, new.purpose, values, template_of(own) if own else None)
         mail_id = uuid7()
         state, reply = await self._state(connection, new.recipient)
         body = None
         if state != "suppressed":
-            content = Body(composed.text, composed.html, new.link, new.code)
+            content = Body(composed.text, composed.html, new.link, new.code, composed.button if new.link else None)
             body = self.encrypt(SecretPurpose.MAIL_BODY, str(mail_id), json.encode(content))
         await self._insert(connection, mail_id, new, composed.subject, state, reply, body)
         if state == "queued":
             await self.jobs.enqueue(connection, self.kind, self.app_id, MailJob(mail_id), key=str(mail_id))
         elif state == "stored":
-            _log.info("mail.stored", purpose=new.purpose, url=f"{self.base_url}/v1/apps/{self.app_id}/mail/{mail_id}")
+            _log.info(
+                "mail.stored",
+                purpose=new.purpose,
+                url=f"{self.base_url}/console/apps/{self.app_id}/mail?mail={mail_id}",
+            )
         return mail_id
 
     async def drop(self, connection: Connection, new: NewMail, reason: str) -> None:
@@ -320,6 +326,7 @@ def _full(row: FullMail, body: Body | None) -> Mail:
         html=body.html if body else None,
         link=body.link if body else None,
         code=body.code if body else None,
+        button=body.button if body else None,
     )
 
 

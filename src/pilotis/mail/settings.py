@@ -68,6 +68,7 @@ class SettingsOfMail:
             mail_from=row.mail_from if row else None,
             mail_reply_to=row.mail_reply_to if row else None,
             mail_per_day=app.limits.mail_per_day if source == "server" else 0,
+            server_from=self._server and self._server.sender.address,
         )
 
     async def put(self, app: AppInfo, actor: Actor, new: NewMailSettings) -> MailSettings:

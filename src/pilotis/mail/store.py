@@ -67,7 +67,19 @@ class StoredSuppression(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
+class StoredTemplate(msgspec.Struct, frozen=True):
+    """An app's own text of mails; paragraphs are separated by empty lines."""
+
+    purpose: str
+    language: str
+    subject: str
+    text: str
+    button: str
+    updated_at: datetime
+
+
 _MAIL = columns(StoredMail)
+_TEMPLATE = columns(StoredTemplate)
 _SUPPRESSION = columns(StoredSuppression)
 
 
@@ -112,6 +124,61 @@ async def put_settings(connection: Connection, app_id: UUID, new: StoredSettings
 async def delete_settings(connection: Connection, app_id: UUID) -> None:
     """Delete an app's own SMTP server."""
     await connection.execute("delete from pilotis.mail_settings where app_id = $1", app_id)
+
+
+async def templates(connection: TenantDatabase, app_id: UUID) -> list[StoredTemplate]:
+    """Return an app's own texts."""
+    rows = await connection.fetch(f"select {_TEMPLATE} from pilotis.mail_templates where app_id = $1", app_id)
+    return [StoredTemplate(**row) for row in rows]
+
+
+async def template(
+    connection: Connection | TenantDatabase, app_id: UUID, purpose: Purpose, language: str
+) -> StoredTemplate | None:
+    """Return an app's own text; None if it uses the shipped one."""
+    row = await connection.fetchrow(
+        f"""
+        select {_TEMPLATE} from pilotis.mail_templates where app_id = $1 and purpose = $2 and language = $3
+        """,
+        app_id,
+        purpose,
+        language,
+    )
+    return None if row is None else StoredTemplate(**row)
+
+
+async def put_template(
+    connection: Connection, app_id: UUID, purpose: Purpose, language: str, subject: str, text: str, button: str
+) -> StoredTemplate:
+    """Insert or replace an app's own text, and return it."""
+    row = await connection.fetchrow(
+        f"""
+        insert into pilotis.mail_templates (app_id, purpose, language, subject, text, button)
+        values ($1, $2, $3, $4, $5, $6)
+        on conflict (app_id, purpose, language) do update set subject = excluded.subject, text = excluded.text,
+            button = excluded.button, updated_at = now()
+        returning {_TEMPLATE}
+        """,
+        app_id,
+        purpose,
+        language,
+        subject,
+        text,
+        button,
+    )
+    assert row is not None
+    return StoredTemplate(**row)
+
+
+async def delete_template(connection: Connection, app_id: UUID, purpose: Purpose, language: str) -> bool:
+    """Delete an app's own text; False if it has none."""
+    tag = await connection.execute(
+        "delete from pilotis.mail_templates where app_id = $1 and purpose = $2 and language = $3",
+        app_id,
+        purpose,
+        language,
+    )
+    return tag == "DELETE 1"
 
 
 async def insert(

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.http.api.schemas import Email, Paging
+from pilotis.kit.languages import Language
 
 MAX_TEXT = 2048
 
@@ -35,7 +36,7 @@ class MailSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How an app's mails are sent: by its own SMTP server, by the server's, or not at all (`mailbox`).
 
     `smtp_url` has no password. `mail_per_day` is how many mails the app may send in 24 hours by the server's SMTP
-    server; 0 = unlimited.
+    server; 0 = unlimited. `server_from` is the sender of the server's SMTP server, null if it has none.
     """
 
     source: Source
@@ -44,6 +45,7 @@ class MailSettings(msgspec.Struct, frozen=True, kw_only=True):
     mail_from: str | None
     mail_reply_to: str | None
     mail_per_day: int
+    server_from: str | None
 
 
 class NewMailSettings(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -104,12 +106,73 @@ class MailPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mail(MailItem, frozen=True, kw_only=True):
-    """A mail. Only one in the state `stored` has its text, with the link and the code that it contains."""
+    """A mail. Only one in the state `stored` has its text, with the link and the code that it contains.
+
+    `button` is the label of the link in `html`.
+    """
 
     text: str | None
     html: str | None
     link: str | None
     code: str | None
+    button: str | None
+
+
+class MailTemplateItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A text of mails of one purpose in one language; `is_custom` if it is the app's own, not the shipped one."""
+
+    purpose: Purpose
+    language: Language
+    subject: str
+    is_custom: bool
+    updated_at: str | None
+
+
+class MailTemplates(msgspec.Struct, frozen=True):
+    """All texts of an app's mails."""
+
+    templates: list[MailTemplateItem]
+
+
+class MailTemplate(MailTemplateItem, frozen=True, kw_only=True):
+    """A text of mails. Paragraphs are separated by empty lines; `{{name}}` stands for each of `variables`.
+
+    A paragraph that is `{{link}}` alone becomes a button, whose label is `button`; one that is `{{code}}` alone is
+    shown large.
+    """
+
+    text: str
+    button: str
+    variables: list[str]
+
+
+class NewMailTemplate(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """An app's own text. `{{link}}` and `{{code}}` have to be paragraphs of their own where the mail has them.
+
+    Without `button` the link has the shipped label.
+    """
+
+    subject: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=16_000)]
+    button: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+
+
+class MailPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """A mail with a made-up link and code; `button` is the label of the link in `html`."""
+
+    subject: str
+    text: str
+    html: str
+    link: str | None
+    code: str | None
+    button: str | None
+
+
+class DeletedMailTemplate(msgspec.Struct, frozen=True):
+    """The purpose and the language whose shipped text is used again."""
+
+    message: str
+    id: str
 
 
 class NewSuppression(msgspec.Struct, forbid_unknown_fields=True):

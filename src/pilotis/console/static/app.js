@@ -43,6 +43,8 @@ const SCREENS = /** @type {[string, () => Promise<unknown>][]} */ ([
   ["/apps/:app/keys", () => import("./screens/keys.js")],
   ["/apps/:app/oauth", () => import("./screens/oauth.js")],
   ["/apps/:app/oauth/:tab", () => import("./screens/oauth.js")],
+  ["/apps/:app/mail", () => import("./screens/mail.js")],
+  ["/apps/:app/mail/:tab", () => import("./screens/mail.js")],
   ["/apps/:app/activity", () => import("./screens/activity.js")],
   ["/apps/:app/activity/:tab", () => import("./screens/activity.js")],
   ["/apps/:app/settings", () => import("./screens/settings.js")],

@@ -14,7 +14,7 @@ export const SECTIONS = /** @type {const} */ ([
   ["", ["overview", "overview"], ["activity", "activity"]],
   ["data", ["tables", "table"], ["members", "member"], ["files", "folder"]],
   ["deliver", ["sites", "globe"], ["functions", "code"], ["workflows", "flow"], ["webhooks", "bolt"]],
-  ["access", ["keys", "key"], ["oauth", "signin"], ["settings", "gear"]],
+  ["access", ["keys", "key"], ["oauth", "signin"], ["mail", "mail"], ["settings", "gear"]],
 ]);
 
 /** @param {string} section */
