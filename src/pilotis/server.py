@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from pilotis import __version__
+from pilotis.account_pages.feature import AccountPagesFeature
 from pilotis.accounts.feature import AccountsFeature
 from pilotis.apps.feature import AppsFeature
 from pilotis.console.feature import ConsoleFeature
@@ -73,6 +74,7 @@ FEATURES: tuple[type[Feature], ...] = (
     SecurityFeature,
     MailFeature,
     AccountsFeature,
+    AccountPagesFeature,
     TablesFeature,
     KeysFeature,
     RulesFeature,

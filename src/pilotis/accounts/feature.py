@@ -5,7 +5,7 @@ from __future__ import annotations
 from pilotis.accounts.claims import Claims
 from pilotis.accounts.devices.endpoints import DeviceEndpoints
 from pilotis.accounts.devices.service import Devices
-from pilotis.accounts.endpoints import AccountPageEndpoints, MailSignInEndpoints, ProofEndpoints
+from pilotis.accounts.endpoints import MailSignInEndpoints, ProofEndpoints
 from pilotis.accounts.factors.endpoints import FactorEndpoints
 from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.mail_sign_in import MailSignIn
@@ -15,7 +15,6 @@ from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.store import end_of_email
 from pilotis.accounts.tasks import periodic
-from pilotis.apps.feature import AppsFeature
 from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.mail.feature import MailFeature
@@ -32,16 +31,13 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         FactorEndpoints,
         PasskeyEndpoints,
         DeviceEndpoints,
-        AccountPageEndpoints,
     )
 
     proofs: Proofs
     factors: Factors
 
 
-def feature(
-    floor: Floor, members: MembersFeature, mail: MailFeature, apps: AppsFeature, oauth: OAuthFeature
-) -> AccountsFeature:
+def feature(floor: Floor, members: MembersFeature, mail: MailFeature, oauth: OAuthFeature) -> AccountsFeature:
     """Return the feature."""
     codes = Codes(floor.signing_keys)
     claims = Claims(floor.database, members.members, oauth.links)
@@ -80,7 +76,6 @@ def feature(
             FactorEndpoints(factors, passkeys),
             PasskeyEndpoints(passkeys),
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
-            AccountPageEndpoints(proofs, apps.apps),
         ],
         jobs=[proofs.kind, sign_in.kind],
         periodic=periodic(floor.database),

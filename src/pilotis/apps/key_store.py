@@ -177,6 +177,21 @@ async def public_keys(database: Database, app_id: UUID, limit: int, offset: int)
     )
 
 
+async def page_key(database: Database, app_id: UUID, origin: str) -> str | None:
+    """Return the app's oldest unrevoked public key that pages of an origin may use."""
+    key: str | None = await database.fetchval(
+        """
+        select key from pilotis.public_keys
+        where app_id = $1 and revoked_at is null and (allowed_origins = '{}' or $2 = any(allowed_origins))
+        order by key_id limit 1
+        """,
+        app_id,
+        origin,
+        tenant=app_id,
+    )
+    return key
+
+
 async def secret_keys(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredSecretKey], int]:
     """Return a page of the app's unrevoked secret keys with their users' e-mail, and the total count."""
     query = """

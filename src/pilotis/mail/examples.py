@@ -42,6 +42,7 @@ _OWN = {
     "text": "Choose a new password within {{expires}}:\n\n{{link}}\n\nSee you soon at the cafe!",
     "button": "New password",
 }
+_LINK = f"http://127.0.0.1:8090/account/{_ID}/preview"
 _PATH = {"purpose": "reset_password", "language": "en"}
 _TEMPLATE_ROUTE = "/v1/apps/:app_id/mail-templates/:purpose/:language"
 _SUPPRESSION = {"address_hash": _HASH, "reason": "manual", "created_at": _TIME}
@@ -162,9 +163,9 @@ EXAMPLES = [
         body=_OWN,
         answer={
             "subject": "A new password for Cafe guide",
-            "text": "Choose a new password within 1 hour:\n\nhttp…\n\nSee you soon at the cafe!\n",
+            "text": "Choose a new password within 1 hour:\n\n" + _LINK + "\n\nSee you soon at the cafe!\n",
             "html": "<!doctype html>…",
-            "link": "http…",
+            "link": _LINK,
             "code": None,
             "button": "New password",
         },

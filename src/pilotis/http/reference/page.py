@@ -33,15 +33,23 @@ _PAGES = (("/console", "Console"), ("/docs", "Reference"), ("/docs/guides", "Gui
 
 
 def page(
-    title: str, body: str, *, script: str = "", current: str = "", status: int | None = None, has_bar: bool = True
+    title: str,
+    body: str,
+    *,
+    script: str = "",
+    current: str = "",
+    status: int | None = None,
+    has_bar: bool = True,
+    language: str = "en",
 ) -> Reply:
     """Return a page; `title` is text, `body` HTML, `script` JavaScript to run after the body has loaded.
 
-    `current` is the page's address in the top bar, which pages for an app's members do not have.
+    `language` is that of its texts. `current` is the page's address in the top bar, which pages for an app's members do
+    not have.
     """
     style, bar = asset("style.css"), _bar(current) if has_bar else ""
     html = (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        f'<!doctype html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
         f"<style>{style}</style>\n</head>\n<body>\n{bar}{body}\n"
