@@ -63,6 +63,7 @@ from pilotis.oauth.feature import OAuthFeature
 from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.security.feature import SecurityFeature
 from pilotis.settings import Settings
+from pilotis.teams.feature import TeamsFeature
 from pilotis.users.feature import UsersFeature
 from pilotis.webhooks.feature import WebhooksFeature
 from pilotis.workflows.feature import WorkflowsFeature
@@ -75,6 +76,7 @@ FEATURES: tuple[type[Feature], ...] = (
     MailFeature,
     AccountsFeature,
     AccountPagesFeature,
+    TeamsFeature,
     TablesFeature,
     KeysFeature,
     RulesFeature,

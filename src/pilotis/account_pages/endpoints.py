@@ -10,7 +10,6 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 from pilotis.account_pages.pages import PAGES, account_page
-from pilotis.apps.keyring import Keyring
 from pilotis.apps.service import Apps
 from pilotis.http.api.endpoint import Endpoints, get
 from pilotis.http.api.principals import Access
@@ -23,10 +22,9 @@ from pilotis.kit.languages import LANGUAGES, preferred
 class AccountPages(Endpoints, tag="Pages"):
     """Sign-in, sign-up, forgotten passwords, mailed links, and the account."""
 
-    def __init__(self, apps: Apps, keyring: Keyring, origin: str) -> None:
+    def __init__(self, apps: Apps, origin: str) -> None:
         """`origin` is the server's, from which the pages use a key."""
         self._apps = apps
-        self._keyring = keyring
         self._origin = origin
 
     @get("/account/:app_id/:page", access=Access.OPEN, returns=str)
@@ -38,5 +36,5 @@ class AccountPages(Endpoints, tag="Pages"):
         wanted = parse_qs(call.scope["query_string"].decode("latin-1")).get("lang", [""])[0]
         language = next((one for one in LANGUAGES if one == wanted), None)
         language = language or preferred(call.header(b"accept-language")) or "en"
-        key = await self._keyring.page_key(app_id, self._origin)
+        key = await self._apps.page_key(app_id, self._origin)
         return account_page(page, app.name, key, app.limits, language)

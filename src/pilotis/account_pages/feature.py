@@ -16,5 +16,5 @@ class AccountPagesFeature(Feature, frozen=True, kw_only=True, eq=False):
 
 def feature(floor: Floor, apps: AppsFeature) -> AccountPagesFeature:
     """Return the feature."""
-    pages = AccountPages(apps.apps, apps.keyring, floor.base_url.rstrip("/"))
+    pages = AccountPages(apps.apps, floor.base_url.rstrip("/"))
     return AccountPagesFeature(name="account_pages", endpoints=[pages])

@@ -13,7 +13,14 @@
   const { texts, errors } = data;
   const sections = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-page]")]);
   const forms = /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-form]"));
-  const [codeText, who, address, ownPassword, deny] = ["code-text", "who", "address", "own-password", "deny"].map($);
+  const [codeText, who, address, ownPassword, deny, invited] = [
+    "code-text",
+    "who",
+    "address",
+    "own-password",
+    "deny",
+    "invited",
+  ].map($);
   // Which field of a request a sentence is about.
   const FIELDS = /** @type {Record<string, string>} */ ({
     login_id: "INVALID_LOGIN",
@@ -23,6 +30,8 @@
   });
   // The token of a mailed link stays here alone: not in the address bar, not in the history.
   const linkToken = location.hash.slice(1);
+  // Where a member goes that has signed in.
+  const home = data.page === "invite" && linkToken ? "invite" : "account";
   if (linkToken) history.replaceState(null, "", location.pathname + location.search);
 
   let token = "";
@@ -97,10 +106,11 @@
 
   /** Go to a section that has an address of its own. @param {string} name */
   function go(name) {
-    if (name === "account" && !token) name = "sign-in";
+    if (["account", "invite"].includes(name) && !token) name = "sign-in";
     if (!location.pathname.endsWith(`/${name}`)) history.pushState(null, "", name + location.search);
     show(name);
     if (name === "account") account().catch(complain);
+    if (name === "invite") invitation().catch(complain);
   }
 
   /** @param {unknown} error */
@@ -122,6 +132,11 @@
     ownPassword.hidden = own.login_id === null;
   }
 
+  async function invitation() {
+    const { name } = await call("GET", `${MEMBERS}/invitations/${linkToken}`);
+    invited.textContent = texts.invited_by.replace("{team}", name);
+  }
+
   /** @param {string} name */
   const formOf = (name) => /** @type {HTMLFormElement} */ ([...forms].find((form) => form.dataset.form === name));
 
@@ -135,18 +150,18 @@
   const actions = {
     "sign-in": async (given) => {
       token = (await call("POST", `${MEMBERS}/signin`, given)).access_token;
-      go("account");
+      go(home);
     },
     "sign-up": async ({ email, ...given }) => {
       const body = { ...given, language: data.language, ...(email ? { email } : {}) };
       token = (await call("POST", `${MEMBERS}/signup`, body)).access_token;
       ticket = "";
       if (email) askForCode(email);
-      else go("account");
+      else go(home);
     },
     code: async ({ code }) => {
       await call("POST", `${MEMBERS}/me/email/confirm`, ticket ? { code, ticket } : { code });
-      go("account");
+      go(home);
       done(texts.verify_done);
     },
     forgot: async ({ login_id }) => {
@@ -158,6 +173,11 @@
       await call("POST", `${MEMBERS}/password-reset/confirm`, { token: linkToken, password });
       go("sign-in");
       done(texts.reset_done);
+    },
+    invite: async () => {
+      await call("POST", `${MEMBERS}/invitations/accept`, { token: linkToken });
+      go("account");
+      done(texts.joined);
     },
     verify: async ({ password }) => {
       await call("POST", `${MEMBERS}/email-verification`, { token: linkToken, password });
@@ -227,8 +247,8 @@
   });
   addEventListener("popstate", () => go(location.pathname.split("/").pop() || "sign-in"));
 
-  const needsLink = ["reset", "verify"].includes(data.page);
-  if (data.page === "account") go("account");
+  const needsLink = ["reset", "verify", "invite"].includes(data.page);
+  if (["account", "invite"].includes(data.page)) go(data.page);
   else show(data.page);
   if (needsLink && !linkToken) {
     formOf(data.page).hidden = true;

@@ -19,7 +19,7 @@ from pilotis.kit import json
 from pilotis.kit.languages import Language
 from pilotis.limits import Limits
 
-PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "account")
+PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "invite", "account")
 
 _FOLDER = files("pilotis.account_pages")
 _PLACE = re.compile(r"\{\{([a-z_]+)\}\}")

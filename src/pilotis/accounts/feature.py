@@ -15,6 +15,7 @@ from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.store import end_of_email
 from pilotis.accounts.tasks import periodic
+from pilotis.apps.feature import AppsFeature
 from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.mail.feature import MailFeature
@@ -37,7 +38,9 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
     factors: Factors
 
 
-def feature(floor: Floor, members: MembersFeature, mail: MailFeature, oauth: OAuthFeature) -> AccountsFeature:
+def feature(
+    floor: Floor, members: MembersFeature, mail: MailFeature, apps: AppsFeature, oauth: OAuthFeature
+) -> AccountsFeature:
     """Return the feature."""
     codes = Codes(floor.signing_keys)
     claims = Claims(floor.database, members.members, oauth.links)

@@ -62,10 +62,6 @@ class Keyring:
             raise KeyNotFoundError
         return shown_public_key(row)
 
-    async def page_key(self, app_id: UUID, origin: str) -> str | None:
-        """Return a public key of the app for pages of an origin, None if no unrevoked one permits it."""
-        return await key_store.page_key(self._database, app_id, origin)
-
     async def public(self, app: AppInfo, paging: Paging) -> ItemPage[PublicKey]:
         """Return a page of the app's unrevoked public keys."""
         limit = app.limits.page_size(paging.limit)

@@ -122,6 +122,10 @@ class Apps:
             self._last_use.record(known.app.app_id, key)
         return known.app
 
+    async def page_key(self, app_id: UUID, origin: str) -> str | None:
+        """Return a public key of the app for pages of an origin, None if no unrevoked one permits it."""
+        return await key_store.page_key(self._database, app_id, origin)
+
     async def by_id(self, app_id: UUID) -> AppInfo:
         """Return an existing app; raises `AppNotFoundError`."""
         if app := self._known_apps.get(app_id):

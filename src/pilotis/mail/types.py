@@ -20,6 +20,7 @@ Purpose = Literal[
     "change_email",
     "address_changed",
     "security_notice",
+    "team_invitation",
     "test",
 ]
 """What a mail is for."""

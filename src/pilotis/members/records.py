@@ -24,12 +24,13 @@ class Entrant(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What rules ask of a member, and whether it is active; `claims` is a JSON object."""
+    """What rules ask of a member, and whether it is active; `claims` is a JSON object, a team `id:role,role`."""
 
     is_active: bool
     is_guest: bool
     roles: list[str]
     claims: str
+    teams: list[str]
 
 
 class SessionMember(Facts, frozen=True):

@@ -23,6 +23,7 @@ from pilotis.http.api.principals import (
     Actor,
     AppInfo,
     Client,
+    InTeam,
     InvalidPublicKeyError,
     InvalidTokenError,
     MemberInfo,
@@ -454,6 +455,10 @@ class Members:
                 await record(connection, app_id, actor, "member.act_as", member_id)
         return member
 
+    async def refresh_teams(self, connection: Connection, app_id: UUID, member_ids: Sequence[str]) -> None:
+        """Let sessions of members know which teams they are in, after a change in the caller's transaction."""
+        await store.refresh_teams(connection, app_id, member_ids)
+
     def presume(self, token: str, *, provisional: bool = False) -> tuple[UUID, MemberInfo, Presumption]:
         """Return what `authenticate` does before it is known whether the session is alive and the member active.
 
@@ -758,7 +763,13 @@ def _member_info(claims: Claims, row: SessionMember) -> MemberInfo:
 
 
 def _with_facts(member_id: str, session_id: UUID, row: Facts, level: int = 1) -> MemberInfo:
-    return MemberInfo(member_id, session_id, row.is_guest, tuple(row.roles), json.decode(row.claims.encode()), level)
+    claims, teams = json.decode(row.claims.encode()), tuple(map(_in_team, row.teams))
+    return MemberInfo(member_id, session_id, row.is_guest, tuple(row.roles), claims, level, teams)
+
+
+def _in_team(text: str) -> InTeam:
+    team_id, _, roles = text.partition(":")
+    return InTeam(team_id, tuple(roles.split(",")) if roles else ())
 
 
 def _confirmed(row: _F | None) -> _F:

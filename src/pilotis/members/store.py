@@ -180,7 +180,7 @@ async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UU
     """Return the members of an app's active sessions."""
     rows = await database.fetch(
         f"""
-        select m.is_active, m.is_guest, m.roles, m.claims, s.session_id, s.subject,
+        select m.is_active, m.is_guest, m.roles, m.claims, m.teams, s.session_id, s.subject,
             m.last_active_at < now() - interval '1 hour' as active_again, s.level, s.awaits,
             {unused_successor} as unused_successor
         from (select unnest($2::uuid[]) as session_id) asked
@@ -207,12 +207,36 @@ async def is_active(database: Database, app_id: UUID, member_id: str) -> bool | 
 async def facts(database: Database, app_id: UUID, member_id: str) -> Facts | None:
     """Return what rules ask of a member, and whether it is active."""
     row = await database.fetchrow(
-        "select is_active, is_guest, roles, claims from pilotis.members where app_id = $1 and member_id = $2",
+        "select is_active, is_guest, roles, claims, teams from pilotis.members where app_id = $1 and member_id = $2",
         app_id,
         member_id,
         tenant=app_id,
     )
     return None if row is None else Facts(**row)
+
+
+async def refresh_teams(connection: Connection, app_id: UUID, member_ids: Sequence[str]) -> None:
+    """Write down again which teams members are in, after a change of these in the caller's transaction."""
+    # By a statement of its own, so that the next one sees what others have committed before.
+    await connection.execute(
+        """
+        select from pilotis.members where app_id = $1 and member_id = any($2::text[])
+        order by member_id for no key update
+        """,
+        app_id,
+        member_ids,
+    )
+    await connection.execute(
+        """
+        update pilotis.members m set teams = coalesce((
+            select array_agg(t.team_id || ':' || array_to_string(t.roles, ',') order by t.team_id)
+            from pilotis.team_members t where t.app_id = m.app_id and t.member_id = m.member_id
+        ), '{}')
+        where m.app_id = $1 and m.member_id = any($2::text[])
+        """,
+        app_id,
+        member_ids,
+    )
 
 
 async def touch(database: Database, app_id: UUID, member_ids: Sequence[str]) -> None:

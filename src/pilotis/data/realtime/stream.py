@@ -124,7 +124,9 @@ class LiveStream:
         """Note what is known of the member now; return whether that is something else than before."""
         was = self.principal.member
         assert isinstance(self.principal, AppMember)
-        if was is not None and (was.roles, was.claims, was.is_guest) == (member.roles, member.claims, member.is_guest):
+        if was is not None and msgspec.structs.replace(was, confirm=None) == msgspec.structs.replace(
+            member, level=was.level, nickname=was.nickname
+        ):
             return False
         self.principal = msgspec.structs.replace(self.principal, member=member)
         return True

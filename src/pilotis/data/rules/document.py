@@ -31,8 +31,11 @@ from pilotis.limits import Limits
 
 Json = Any
 
-MEMBER_FACTS = ("id", "is_guest", "roles")
-"""What the app knows of a member, besides its claims: `claims.team` is the claim `team`."""
+MEMBER_FACTS = ("id", "is_guest", "roles", "teams")
+"""What the app knows of a member, besides its claims: `claims.team` is the claim `team`.
+
+`teams` are the ids of its teams, `teams.owner` of those in which it has the role `owner`.
+"""
 REFERENCES = frozenset({"$member", "$row", "$old", "$now", "$capability"})
 """The operands that stand for a value: the caller's, the judged row's, the row's before, the time, a shared link's."""
 _WITH_CAPABILITIES = frozenset({"read", "list", "update", "define"})
@@ -49,7 +52,9 @@ _FACT_KINDS = {
     "id": {Kind.TEXT, Kind.UUID, Kind.JSON, Kind.ENCRYPTED},
     "is_guest": {Kind.BOOLEAN, Kind.JSON},
     "roles": {Kind.TEXT, Kind.JSON},
+    "teams": {Kind.TEXT, Kind.UUID, Kind.JSON},
 }
+_LIST_FACTS = frozenset({"roles", "teams"})
 _SAMPLES: dict[Kind, Json] = {
     Kind.TEXT: "x",
     Kind.NUMERIC: 0,
@@ -453,8 +458,9 @@ class _Checker:
                 raise InvalidOperandError("A capability is compared by $eq or $in.").at(place)
             fits, given = field.kind in _IDS, "a capability, which is a text"
         elif kind == "$member":
-            kinds = _FACT_KINDS.get(name)
-            fits = kinds is None or (field.kind in kinds and in_list == (name == "roles"))
+            fact = name.partition(".")[0]
+            kinds = _FACT_KINDS.get(fact)
+            fits = kinds is None or (field.kind in kinds and in_list == (fact in _LIST_FACTS))
             given = f"the member's {name}"
         else:
             table = context.table if kind == "$old" else context.outer[0] if context.outer else None
@@ -650,8 +656,9 @@ def _kind_of(table: TableSchema, name: Json) -> Kind | None:
 def _check_fact(name: str, place: str) -> None:
     if name in {"custom_data", "nickname"} or name.startswith("custom_data."):
         raise MemberWritesThisError(f"The member writes its {name} itself: use its roles or claims.").at(place)
-    if name not in MEMBER_FACTS and not (name.startswith("claims.") and len(name) > len("claims.")):
-        raise InvalidOperandError("A member has id, is_guest, roles and claims.….").at(place)
+    part, dot, rest = name.partition(".")
+    if name not in MEMBER_FACTS and not (dot and rest and part in {"claims", "teams"}):
+        raise InvalidOperandError("A member has id, is_guest, roles, teams, teams.… and claims.….").at(place)
 
 
 def _check_member(value: Json, place: str) -> None:

@@ -58,6 +58,9 @@ class Caller(NamedTuple):
             return self.member.is_guest
         if name == "roles":
             return list(self.member.roles)
+        fact, _, role = name.partition(".")
+        if fact == "teams":
+            return [team.team_id for team in self.member.teams if not role or role in team.roles]
         value: Json = self.member.claims
         for part in name.split(".")[1:]:
             value = value.get(part) if isinstance(value, Mapping) else None

@@ -250,7 +250,9 @@ def visibility(
         own: Folded = True if action is Action.CREATE else {CREATOR_NAME: member.member_id}
         return Visibility(action, table, table, shows_creator=True, rule=own, readable=own)
     known: dict[Hashable, Visibility] = table.__dict__.setdefault("visible", {})
-    facts = None if member is None else (member.member_id, member.is_guest, member.roles, json.encode(member.claims))
+    facts = None
+    if member is not None:
+        facts = member.member_id, member.is_guest, member.roles, json.encode(member.claims), member.teams
     versions = frozenset((other.table_id, other.version) for other in tables.values())
     capabilities = frozenset(principal.capabilities.items()) if principal.capabilities else None
     key = principal.role, action, facts, capabilities, found_by_condition, versions

@@ -166,6 +166,13 @@ class AppInfo(msgspec.Struct, frozen=True):
         return f"app_{self.app_id.hex}"
 
 
+class InTeam(NamedTuple):
+    """A team that a member is in, and its roles there."""
+
+    team_id: str
+    roles: tuple[str, ...]
+
+
 class MemberInfo(msgspec.Struct, frozen=True):
     """A signed-in end user of the app."""
 
@@ -177,6 +184,7 @@ class MemberInfo(msgspec.Struct, frozen=True):
     claims: dict[str, Any] = {}
     level: int = 1
     """How many factors the member has signed in with."""
+    teams: tuple[InTeam, ...] = ()
     nickname: str | None = None
     """Only where a table asks for it: a new row copies it."""
     confirm: Callable[[], Awaitable[MemberInfo]] | None = None

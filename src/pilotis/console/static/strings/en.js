@@ -1072,6 +1072,7 @@ export default {
       verify_email: "Confirm an address",
       reset_password: "New password",
       address_in_use: "Address in use",
+      team_invitation: "Team invitation",
       test: "Test",
     },
     found: (/** @type {number} */ count) => plural(count, "mail", "mails"),

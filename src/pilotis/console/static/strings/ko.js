@@ -1047,6 +1047,7 @@ export default {
       verify_email: "주소 확인",
       reset_password: "새 비밀번호",
       address_in_use: "사용 중인 주소",
+      team_invitation: "팀 초대",
       test: "테스트",
     },
     found: (/** @type {number} */ count) => `메일 ${count.toLocaleString("ko")}통`,

@@ -1,0 +1,1 @@
+"""Teams of members, with roles in each, which rules ask for."""
