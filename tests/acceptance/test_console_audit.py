@@ -109,6 +109,19 @@ async def _no_own_mail_server(app: App, console: httpx.AsyncClient) -> httpx.Res
     return await console.delete(f"/apps/{app.app_id}/mail-settings")
 
 
+async def _on_team(app: App, console: httpx.AsyncClient, method: str, path: str = "", **options: Any) -> httpx.Response:
+    team = (await console.post(f"/apps/{app.app_id}/teams", json={"name": "Crew"})).json()["team_id"]
+    return await console.request(method, f"/apps/{app.app_id}/teams/{team}{path}", **options)
+
+
+async def _on_team_member(app: App, console: httpx.AsyncClient, method: str) -> httpx.Response:
+    member = (await app.guest())["member_id"]
+    team = (await console.post(f"/apps/{app.app_id}/teams", json={"name": "Crew"})).json()["team_id"]
+    path = f"/apps/{app.app_id}/teams/{team}/members/{member}"
+    added = await console.put(path, json={"roles": ["captain"]})
+    return added if method == "PUT" else await console.delete(path)
+
+
 async def _own_text(app: App, console: httpx.AsyncClient) -> httpx.Response:
     path = f"/apps/{app.app_id}/mail-templates/reset_password/ko"
     return await console.put(path, json={"subject": "새 비밀번호", "text": "{{link}}"})
@@ -514,6 +527,30 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     "PUT /v1/apps/:app_id/storages/files/:storage_id/rules": (
         "file_storage.rules",
         lambda app, console: _on_storage(app, console, "PUT", "/rules", json={"rules": {"read": True}}),
+    ),
+    "PUT /v1/apps/:app_id/team-settings": (
+        "team_settings.put",
+        lambda app, console: console.put(f"/apps/{app.app_id}/team-settings", json={"members_create": True}),
+    ),
+    "POST /v1/apps/:app_id/teams": (
+        "team.create",
+        lambda app, console: console.post(f"/apps/{app.app_id}/teams", json={"name": "Crew"}),
+    ),
+    "PATCH /v1/apps/:app_id/teams/:team_id": (
+        "team.update",
+        lambda app, console: _on_team(app, console, "PATCH", json={"name": "Others"}),
+    ),
+    "DELETE /v1/apps/:app_id/teams/:team_id": (
+        "team.delete",
+        lambda app, console: _on_team(app, console, "DELETE"),
+    ),
+    "PUT /v1/apps/:app_id/teams/:team_id/members/:member_id": (
+        "team.member.put",
+        lambda app, console: _on_team_member(app, console, "PUT"),
+    ),
+    "DELETE /v1/apps/:app_id/teams/:team_id/members/:member_id": (
+        "team.member.delete",
+        lambda app, console: _on_team_member(app, console, "DELETE"),
     ),
     "PUT /v1/apps/:app_id/mail-settings": ("mail_settings.put", _own_mail_server),
     "DELETE /v1/apps/:app_id/mail-settings": ("mail_settings.delete", _no_own_mail_server),

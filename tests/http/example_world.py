@@ -112,6 +112,8 @@ _NEEDED = {
     "listMails": "MAIL_ID",
     "createEmailSignIn": "SIGN_IN_TOKEN",
     "listMailSuppressions": "ADDRESS_HASH_ID",
+    **dict.fromkeys(["listOwnTeams", "createOwnTeam", "getTeamSettings", "listTeamsOfMember"], "OWN_TEAM_ID"),
+    "listTeams": "TEAM_ID",
 }
 
 
@@ -245,6 +247,53 @@ class World:
         assert self.row_id
         path = f"/v1/apps/{self.app_id}/tables/{self.table_id}/export-link"
         return str(self._asked("POST", path, self._console_headers, {"format": "csv"})["url"].rpartition("/")[2])
+
+    def _own_team(self) -> str:
+        """A team that Grace owns."""
+        self._of_app("PUT", "/team-settings", {"members_create": True})
+        headers = {"Authorization": f"Bearer {self.access_token}"}
+        return str(self._asked("POST", "/v1/public/app-members/teams", headers, {"name": "Night owls"})["team_id"])
+
+    @cached_property
+    def own_team_id(self) -> str:
+        return self._own_team()
+
+    @cached_property
+    def inviting_team_id(self) -> str:
+        return self._own_team()
+
+    @cached_property
+    def team_id(self) -> str:
+        return str(self._of_app("POST", "/teams", {"name": "Night owls"})["team_id"])
+
+    @property
+    def team_member_id(self) -> str:
+        return self.member_id
+
+    @cached_property
+    def full_team_id(self) -> str:
+        self._of_app("PUT", f"/teams/{self.team_id}/members/{self.member_id}", {"roles": ["editor"]})
+        return self.team_id
+
+    @cached_property
+    def other_team_member_id(self) -> str:
+        member_id = self._public("POST", "/v1/public/app-members")["member_id"]
+        self._of_app("PUT", f"/teams/{self.own_team_id}/members/{member_id}", {"roles": ["editor"]})
+        return str(member_id)
+
+    @cached_property
+    def _team_invitation(self) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self.access_token}"}
+        path = f"/v1/public/app-members/teams/{self.inviting_team_id}/invitations"
+        return self._asked("POST", path, headers, {"link": True, "roles": ["editor"]})
+
+    @property
+    def team_invitation_id(self) -> str:
+        return str(self._team_invitation["team_invitation_id"])
+
+    @property
+    def team_invitation_token(self) -> str:
+        return str(self._team_invitation["token"])
 
     def _token(self, purpose: str) -> str:
         """The token of the newest mail of a purpose that is in the mailbox."""

@@ -108,6 +108,7 @@ MAKES |= {
     "trigger",
     "unique",
     "views",
+    "teams",
 }
 # What is accepted now and done later.
 ACCEPTS = {"execute", "replay", ":token", "email", "email-sign-in"}
@@ -150,11 +151,13 @@ async def test_every_list_is_paged_alike(app: App, endpoint: Endpoint):
         site = await console.post("/storages/webs", json={"name": "site"})
         function = await console.post("/functions", json={"name": "greet", "runtime": "javascript"})
         workflow = await console.post("/workflows", json={"name": "flow"})
+        team = await console.post("/teams", json={"name": "crew"})
         schedule = {"type": "schedule", "cron": "0 4 * * *"}
         trigger = await console.post(f"/functions/{function.json()['id']}/triggers", json=schedule)
     path = endpoint.path.replace(":app_id", app.app_id).replace(":table_id", table)
     path = path.replace("webs/:storage_id", f"webs/{site.json()['id']}").replace(":storage_id", made.json()["id"])
     path = path.replace(":function_id", function.json()["id"]).replace(":workflow_id", workflow.json()["id"])
+    path = path.replace(":team_id", team.json()["team_id"])
     path = path.replace(":trigger_id", trigger.json()["id"])
     if ":member_id" in path:
         path = path.replace(":member_id", (await app.member("bob"))["member_id"])

@@ -36,6 +36,7 @@ SHOWN_ONCE = {
     "POST /v1/apps",
     "POST /v1/apps/:app_id/keys/secret",
     "POST /v1/apps/:app_id/invitations",
+    "POST /v1/public/app-members/teams/:team_id/invitations",
     "POST /v1/apps/:app_id/oauth/clients",
     "POST /v1/apps/:app_id/webhooks",
     "POST /v1/auth/signup",

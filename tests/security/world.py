@@ -586,6 +586,68 @@ async def _language(_operator: Operator, _tenant: Tenant, _endpoint: Endpoint) -
     return "en"
 
 
+async def _team_id(operator: Operator, tenant: Tenant, _: Endpoint) -> str:
+    """A team of the tenant's member and of another owner, so that the member may leave it."""
+    app_id = UUID(tenant.app.app_id)
+    async with operator.database.connection() as connection:
+        await connection.execute(
+            """
+            insert into pilotis.team_settings (app_id, members_create) values ($1, true)
+            on conflict (app_id) do update set members_create = true
+            """,
+            app_id,
+        )
+        found = await connection.fetchval(
+            "select team_id from pilotis.teams where app_id = $1 and name = $2 limit 1", app_id, tenant.login_id
+        )
+        team_id = found or uuid7()
+        await connection.execute(
+            "insert into pilotis.teams (app_id, team_id, name) values ($1, $2, $3) on conflict do nothing",
+            app_id,
+            team_id,
+            tenant.login_id,
+        )
+        other = await connection.fetchval(
+            """
+            insert into pilotis.members (app_id, member_id, is_guest) values ($1, gen_random_uuid()::text, true)
+            returning member_id
+            """,
+            app_id,
+        )
+        for member_id in (tenant.member["member_id"], other):
+            await connection.execute(
+                """
+                insert into pilotis.team_members (app_id, team_id, member_id, roles) values ($1, $2, $3, '{owner}')
+                on conflict (app_id, team_id, member_id) do update set roles = excluded.roles
+                """,
+                app_id,
+                team_id,
+                member_id,
+            )
+    return str(team_id)
+
+
+async def _team_invitation(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> tuple[str, str]:
+    """The id and the token of an open invitation to the team of `_team_id`."""
+    app_id, minted, invitation_id = UUID(tenant.app.app_id), mint("ti_", UUID(tenant.app.app_id)), uuid7()
+    query = """
+        insert into pilotis.team_invitations
+            (app_id, team_invitation_id, team_id, token_hash, roles, max_uses, expires_at)
+        values ($1, $2, $3, $4, '{}', 9, now() + interval '1 day')
+    """
+    team_id = UUID(await _team_id(operator, tenant, endpoint))
+    await operator.database.execute(query, app_id, invitation_id, team_id, minted.hash)
+    return str(invitation_id), minted.text
+
+
+async def _team_invitation_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    return (await _team_invitation(operator, tenant, endpoint))[0]
+
+
+async def _team_invitation_token(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    return (await _team_invitation(operator, tenant, endpoint))[1]
+
+
 PROVIDERS: dict[str, Provider] = {
     "app_id": _app_id,
     "table_id": _table_id,
@@ -629,6 +691,9 @@ PROVIDERS: dict[str, Provider] = {
     "address_hash": _address_hash,
     "purpose": _purpose,
     "language": _language,
+    "team_id": _team_id,
+    "team_invitation_id": _team_invitation_id,
+    "team_invitation_token": _team_invitation_token,
 }
 
 
@@ -645,6 +710,8 @@ async def values(operator: Operator, tenant: Tenant, endpoint: Endpoint, documen
 
 async def prepare(operator: Operator, server: Server, tenant: Tenant, endpoint: Endpoint) -> None:
     """Bring about what a route asks for before it can succeed."""
+    if endpoint.operation_id == "TeamEndpoints.create":
+        await _team_id(operator, tenant, endpoint)
     if endpoint.operation_id == "AppEndpoints.restore":
         await operator.services.apps.delete(UUID(tenant.app.app_id), OPERATOR)
     if endpoint.operation_id == "GrantEndpoints.create_key":
@@ -842,6 +909,13 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "MailEndpoints.replace_settings": {"smtp_url": "smtp://localhost:9", "mail_from": "club@example.com"},
         "MailEndpoints.suppress": {"address": "gone@example.com"},
         "MailEndpoints.replace_template": {"subject": "New", "text": "{{link}}"},
+        "TeamEndpoints.create": {"name": "Night owls"},
+        "TeamEndpoints.change": {"name": tenant.login_id},
+        "TeamEndpoints.invite": {"email": None, "link": True, "roles": []},
+        "TeamEndpoints.change_member": {"roles": ["owner"]},
+        "TeamAdministration.put_member": {"roles": ["owner"]},
+        "TeamAdministration.create": {"name": "Night owls"},
+        "TeamAdministration.change": {"name": tenant.login_id},
         "MailEndpoints.preview_template": {"subject": "New", "text": "{{link}}"},
         "ProofEndpoints.ask_for_email": {"email": f"{tenant.member['member_id']}@example.com"},
         "ProofEndpoints.confirm_email": {"code": "000000"},

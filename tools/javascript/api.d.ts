@@ -436,6 +436,16 @@ declare namespace Api {
     last_used_at: string | null;
     client_secret: string | null;
   }
+  interface CreatedTeamInvitation {
+    team_invitation_id: string;
+    email: string | null;
+    roles: Array<string>;
+    max_uses: number;
+    uses: number;
+    created_at: string;
+    expires_at: string;
+    token: string | null;
+  }
   interface CreatedWebhook {
     id: string;
     app_id: string;
@@ -570,6 +580,10 @@ declare namespace Api {
     name: string;
   }
   interface DeletedSuppression {
+    message: string;
+    id: string;
+  }
+  interface DeletedTeam {
     message: string;
     id: string;
   }
@@ -1096,6 +1110,13 @@ declare namespace Api {
     limit: number;
     offset: number;
   }
+  interface InvitedTo {
+    team_id: string;
+    name: string;
+    slug: string | null;
+    roles: Array<string>;
+    expires_at: string;
+  }
   interface InvocationResult {
     success: boolean;
     execution_id: string;
@@ -1284,7 +1305,7 @@ declare namespace Api {
     server_from: string | null;
   }
   interface MailTemplate {
-    purpose: "address_in_use" | "reset_password" | "test" | "verify_email";
+    purpose: "address_in_use" | "reset_password" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1294,7 +1315,7 @@ declare namespace Api {
     variables: Array<string>;
   }
   interface MailTemplateItem {
-    purpose: "address_in_use" | "reset_password" | "test" | "verify_email";
+    purpose: "address_in_use" | "reset_password" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1472,6 +1493,19 @@ declare namespace Api {
     totp: TotpFactor | null;
     recovery_codes: RecoveryCodesLeft;
     passkeys: Array<Passkey>;
+  interface OwnTeam {
+    team_id: string;
+    name: string;
+    slug: string | null;
+    data: Record<string, any>;
+    member_count: number;
+    created_by: string | null;
+    created_at: string;
+    roles: Array<string>;
+    joined_at: string;
+  }
+  interface OwnTeams {
+    teams: Array<OwnTeam>;
   }
   interface Package {
     name: string;
@@ -1707,6 +1741,10 @@ declare namespace Api {
     status: number;
     message: string;
   }
+  interface RemovedTeamMember {
+    message: string;
+    id: string;
+  }
   interface RequestContext {
     request_id: string;
     entries: Array<ContextEntry>;
@@ -1737,6 +1775,10 @@ declare namespace Api {
   interface RetriedJobs {
     message: string;
     retried: number;
+  }
+  interface RevokedTeamInvitation {
+    message: string;
+    id: string;
   }
   interface RotatedSecret {
     id: string;
@@ -2164,6 +2206,48 @@ declare namespace Api {
     presets: Array<Preset>;
     warnings: Array<RuleWarning>;
     updated_at: string | null;
+  }
+  interface Team {
+    team_id: string;
+    name: string;
+    slug: string | null;
+    data: Record<string, any>;
+    member_count: number;
+    created_by: string | null;
+    created_at: string;
+  }
+  interface TeamInvitation {
+    team_invitation_id: string;
+    email: string | null;
+    roles: Array<string>;
+    max_uses: number;
+    uses: number;
+    created_at: string;
+    expires_at: string;
+  }
+  interface TeamInvitations {
+    invitations: Array<TeamInvitation>;
+  }
+  interface TeamMember {
+    member_id: string;
+    nickname: string | null;
+    roles: Array<string>;
+    joined_at: string;
+  }
+  interface TeamMemberPage {
+    data: Array<TeamMember>;
+    total_count: number;
+    limit: number;
+    offset: number;
+  }
+  interface TeamPage {
+    data: Array<Team>;
+    total_count: number;
+    limit: number;
+    offset: number;
+  }
+  interface TeamSettings {
+    members_create: boolean;
   }
   interface TestResult {
     success: boolean;
@@ -2608,6 +2692,8 @@ declare namespace Api {
     "DELETE /v1/apps/{}/storages/webs/{}": Deleted;
     "DELETE /v1/apps/{}/storages/webs/{}/domains/{}": DomainDeleted;
     "DELETE /v1/apps/{}/tables/{}/unique/{}": TableResult;
+    "DELETE /v1/apps/{}/teams/{}": DeletedTeam;
+    "DELETE /v1/apps/{}/teams/{}/members/{}": RemovedTeamMember;
     "DELETE /v1/apps/{}/trash": EmptiedTrash;
     "DELETE /v1/apps/{}/trash/tables/{}": TrashTableResult;
     "DELETE /v1/apps/{}/trash/tables/{}/columns/{}": TrashColumnResult;
@@ -2624,6 +2710,9 @@ declare namespace Api {
     "DELETE /v1/public/app-members/me/passkeys/{}": DeletedPasskey;
     "DELETE /v1/public/app-members/me/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me/totp": DeletedAccount;
+    "DELETE /v1/public/app-members/teams/{}": DeletedTeam;
+    "DELETE /v1/public/app-members/teams/{}/invitations/{}": RevokedTeamInvitation;
+    "DELETE /v1/public/app-members/teams/{}/members/{}": RemovedTeamMember;
     "DELETE /v1/public/storages/files/{}/items/{}": Deleted;
     "DELETE /v1/public/storages/webs/{}/page-metas": PageMetaDeleted;
     "DELETE /v1/public/storages/webs/{}/page-metas/all": PageMetasDeleted;
@@ -2641,6 +2730,7 @@ declare namespace Api {
     "GET /account/{}/reset": string;
     "GET /account/{}/undo": string;
     "GET /account/{}/verify": string;
+    "GET /account/{}/{}": string;
     "GET /console": undefined;
     "GET /console/": undefined;
     "GET /console/assets/{}/{}": undefined;
@@ -2709,6 +2799,7 @@ declare namespace Api {
     "GET /v1/apps/{}/members/{}/consents": ConnectionPage;
     "GET /v1/apps/{}/members/{}/identities": MemberIdentities;
     "GET /v1/apps/{}/members/{}/sessions": MemberSessions;
+    "GET /v1/apps/{}/members/{}/teams": OwnTeams;
     "GET /v1/apps/{}/metrics": RequestMetrics;
     "GET /v1/apps/{}/oauth/clients": RegisteredClientPage;
     "GET /v1/apps/{}/oauth/clients/{}": RegisteredClient;
@@ -2736,6 +2827,10 @@ declare namespace Api {
     "GET /v1/apps/{}/tables/{}/indexes": IndexList;
     "GET /v1/apps/{}/tables/{}/rules": TableRules;
     "GET /v1/apps/{}/tables/{}/unique": UniqueKeyList;
+    "GET /v1/apps/{}/team-settings": TeamSettings;
+    "GET /v1/apps/{}/teams": TeamPage;
+    "GET /v1/apps/{}/teams/{}": Team;
+    "GET /v1/apps/{}/teams/{}/members": TeamMemberPage;
     "GET /v1/apps/{}/trash": Trash;
     "GET /v1/apps/{}/usage": Usage;
     "GET /v1/apps/{}/users": AppUserPage;
@@ -2769,6 +2864,13 @@ declare namespace Api {
     "GET /v1/public/app-members/me/account": Account;
     "GET /v1/public/app-members/me/factors": OwnFactors;
     "GET /v1/public/app-members/me/sessions": DeviceSessions;
+    "GET /v1/public/app-members/invitations/{}": InvitedTo;
+    "GET /v1/public/app-members/me": CurrentMember;
+    "GET /v1/public/app-members/me/account": Account;
+    "GET /v1/public/app-members/teams": OwnTeams;
+    "GET /v1/public/app-members/teams/{}": OwnTeam;
+    "GET /v1/public/app-members/teams/{}/invitations": TeamInvitations;
+    "GET /v1/public/app-members/teams/{}/members": TeamMemberPage;
     "GET /v1/public/auth-settings": AuthSettings;
     "GET /v1/public/oauth/clients/{}/login-options": LoginOptions;
     "GET /v1/public/oauth/clients/{}/logo": undefined;
@@ -2803,6 +2905,7 @@ declare namespace Api {
     "PATCH /v1/apps/{}/storages/files/{}": Storage;
     "PATCH /v1/apps/{}/storages/files/{}/items/{}": FileItem | FolderItem;
     "PATCH /v1/apps/{}/storages/webs/{}": WebStorage;
+    "PATCH /v1/apps/{}/teams/{}": Team;
     "PATCH /v1/apps/{}/users/{}": AppUser;
     "PATCH /v1/apps/{}/views/{}": View;
     "PATCH /v1/apps/{}/workflows/{}": Workflow;
@@ -2811,6 +2914,8 @@ declare namespace Api {
     "PATCH /v1/public/app-members/me/custom-data": CustomDataResult;
     "PATCH /v1/public/app-members/me/passkeys/{}": Passkey;
     "PATCH /v1/public/app-members/me/password": Confirmation;
+    "PATCH /v1/public/app-members/teams/{}": OwnTeam;
+    "PATCH /v1/public/app-members/teams/{}/members/{}": TeamMember;
     "PATCH /v1/public/tables/{}": TableResult;
     "PATCH /v1/public/tables/{}/columns/{}": ColumnResult;
     "PATCH /v1/public/tables/{}/data/by/{}/{}": Row;
@@ -2868,6 +2973,7 @@ declare namespace Api {
     "POST /v1/apps/{}/tables/{}/rules/test": RuleTestResult;
     "POST /v1/apps/{}/tables/{}/schema-preview": SchemaPreview;
     "POST /v1/apps/{}/tables/{}/unique": ShownUniqueKey;
+    "POST /v1/apps/{}/teams": Team;
     "POST /v1/apps/{}/trash/tables/{}/columns/{}/restore": TrashColumnResult;
     "POST /v1/apps/{}/trash/tables/{}/restore": TrashTableResult;
     "POST /v1/apps/{}/views": View;
@@ -2902,6 +3008,7 @@ declare namespace Api {
     "POST /v1/public/app-members/email-undo": Confirmation;
     "POST /v1/public/app-members/email-verification": Confirmation;
     "POST /v1/public/app-members/email-verification/deny": Confirmation;
+    "POST /v1/public/app-members/invitations/accept": OwnTeam;
     "POST /v1/public/app-members/me/email": EmailTicket;
     "POST /v1/public/app-members/me/email/confirm": Account;
     "POST /v1/public/app-members/me/passkeys": Passkey;
@@ -2920,6 +3027,8 @@ declare namespace Api {
     "POST /v1/public/app-members/signin": SignedIn;
     "POST /v1/public/app-members/signout": Confirmation;
     "POST /v1/public/app-members/signup": SignedIn;
+    "POST /v1/public/app-members/teams": OwnTeam;
+    "POST /v1/public/app-members/teams/{}/invitations": CreatedTeamInvitation;
     "POST /v1/public/autocomplete": AutocompleteResult;
     "POST /v1/public/batch": OperationResults;
     "POST /v1/public/functions/{}/invoke": InvocationResult;
@@ -2969,6 +3078,8 @@ declare namespace Api {
     "PUT /v1/apps/{}/profiles": ShownProfileTable;
     "PUT /v1/apps/{}/storages/files/{}/rules": StorageRules;
     "PUT /v1/apps/{}/tables/{}/rules": TableRules;
+    "PUT /v1/apps/{}/team-settings": TeamSettings;
+    "PUT /v1/apps/{}/teams/{}/members/{}": TeamMember;
     "PUT /v1/apps/{}/webhooks/{}": Webhook;
     "PUT /v1/apps/{}/workflows/{}": Workflow;
     "PUT /v1/auth/me/password": User;

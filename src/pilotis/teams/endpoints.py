@@ -9,6 +9,7 @@ from pilotis.http.api.principals import Access, Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Paging
 from pilotis.kit.languages import preferred
+from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.service import MemberInactiveError
 from pilotis.teams.errors import (
     InvitationForAnotherAddressError,
@@ -25,7 +26,6 @@ from pilotis.teams.errors import (
 from pilotis.teams.examples import EXAMPLES
 from pilotis.teams.service import Teams
 from pilotis.teams.types import (
-    AcceptedInvitation,
     CreatedTeamInvitation,
     DeletedTeam,
     InvitedTo,
@@ -38,6 +38,7 @@ from pilotis.teams.types import (
     Team,
     TeamChange,
     TeamInvitations,
+    TeamInvitationUse,
     TeamMember,
     TeamMemberChange,
     TeamMemberPage,
@@ -172,7 +173,7 @@ class TeamEndpoints(Endpoints, tag="Teams", examples=EXAMPLES):
             TooManyTeamsError,
         ],
     )
-    async def accept(self, call: Call, body: AcceptedInvitation) -> OwnTeam:
+    async def accept(self, call: Call, body: TeamInvitationUse) -> OwnTeam:
         """Join a team by an invitation; a member that is in it already uses nothing up."""
         return await self._teams.accept(call.app.app_id, call.member, body.token)
 
@@ -248,7 +249,7 @@ class TeamAdministration(Endpoints, tag="Teams", examples=EXAMPLES):
         await self._teams.remove_member(call.app.app_id, call.actor, team_id, member_id)
         return RemovedTeamMember("Member removed from the team.", member_id)
 
-    @get("/v1/apps/:app_id/members/:member_id/teams", access=VIEWER)
+    @get("/v1/apps/:app_id/members/:member_id/teams", access=VIEWER, errors=[MemberNotFoundError])
     async def of_member(self, call: Call, app_id: UUID, member_id: str) -> OwnTeams:
         """List the teams of a member, with its roles in each."""
         return await self._teams.of_member(call.app.app_id, member_id)

@@ -73,7 +73,7 @@ EXAMPLES = [
         route=f"DELETE {_TEAMS}/:team_id/members/:member_id",
         operation="deleteOwnTeamMember",
         path={**_OF_OWN, "member_id": "$OTHER_TEAM_MEMBER_ID"},
-        answer={"message": "Member removed from the team.", "id": _ID},
+        answer={"message": "Member removed from the team.", "id": "guest_…"},
     ),
     Example(
         route=f"POST {_TEAMS}/:team_id/invitations",

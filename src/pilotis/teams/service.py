@@ -22,6 +22,7 @@ from pilotis.kit.errors import PayloadTooLargeError, invalid
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded, is_address
 from pilotis.mail.service import DAY_SECONDS, Mails, NewMail
+from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.service import Members
 from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits
@@ -97,8 +98,10 @@ class Teams:
         return TeamPage(data=[_team(row) for row in rows], total_count=total, limit=limit, offset=query.offset)
 
     async def of_member(self, app_id: UUID, member_id: str) -> OwnTeams:
-        """Return all teams of a member, by name."""
+        """Return all teams of a member, by name; raises `MemberNotFoundError`."""
         rows = await store.of_member(self._database.of(app_id), app_id, member_id)
+        if not rows and not await store.is_member(self._database.of(app_id), app_id, member_id):
+            raise MemberNotFoundError
         return OwnTeams([_own(row) for row in rows])
 
     async def read(self, app_id: UUID, team_id: UUID) -> Team:

@@ -171,6 +171,14 @@ async def of_member(connection: Connection | TenantDatabase, app_id: UUID, membe
     return [StoredOwnTeam(**row) for row in rows]
 
 
+async def is_member(connection: Connection | TenantDatabase, app_id: UUID, member_id: str) -> bool:
+    """Return whether an app has a member."""
+    found = await connection.fetchval(
+        "select true from pilotis.members where app_id = $1 and member_id = $2", app_id, member_id
+    )
+    return bool(found)
+
+
 async def own(
     connection: Connection | TenantDatabase, app_id: UUID, team_id: UUID, member_id: str
 ) -> StoredOwnTeam | None:

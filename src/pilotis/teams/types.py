@@ -177,7 +177,7 @@ class InvitedTo(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str
 
 
-class AcceptedInvitation(msgspec.Struct, forbid_unknown_fields=True):
+class TeamInvitationUse(msgspec.Struct, forbid_unknown_fields=True):
     """The token of an invitation."""
 
     token: InvitationToken

@@ -24,6 +24,7 @@ NAMES = (
     "members",
     "mail",
     "accounts",
+    "teams",
     "tables",
     "rules",
     "rows",
