@@ -87,6 +87,7 @@ class Furnished:
     file: str
     member: str
     mail: str
+    team: str
 
     @property
     def screens(self) -> dict[str, str]:
@@ -108,6 +109,7 @@ class Furnished:
             "calls": f"/tables/{self.table}/api",
             "table-settings": f"/tables/{self.table}/settings",
             "member": f"/members?member={self.member}",
+            "team": f"/teams?team={self.team}",
             "files": "/files",
             "storage": f"/files/{self.storage}",
             "file": f"/files/{self.storage}?file={self.file}",
@@ -184,8 +186,24 @@ async def furnish(app: App, receiver: Receiver) -> Furnished:
         failed = next(one for one in calls["data"] if one["status"] != "success")
         view = (await json_of(console, "POST", "/views", json=VIEW | {"table_id": table}))["id"]
         mail = await _mail(console)
+        team = str((await json_of(console, "POST", "/teams", json={"name": "Crew", "slug": "crew"}))["team_id"])
+        await json_of(console, "PUT", f"/teams/{team}/members/{member}", json={"roles": ["captain"]})
     return Furnished(
-        site, function, workflow, run, webhook, delivery, failed["id"], table, row, view, storage, file, member, mail
+        site,
+        function,
+        workflow,
+        run,
+        webhook,
+        delivery,
+        failed["id"],
+        table,
+        row,
+        view,
+        storage,
+        file,
+        member,
+        mail,
+        team,
     )
 
 

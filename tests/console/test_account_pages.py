@@ -11,7 +11,7 @@ from pilotis.kit.languages import LANGUAGES
 from tests.chromium import PICTURES, keep_picture
 from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles
-from tests.mail.world import MEMBERS, account, mails, sign_up, token_of
+from tests.mail.world import MEMBERS, account, mails, sign_up, token_of, verified
 from tests.support import App, Server
 from tests.waiting import until
 
@@ -112,6 +112,27 @@ async def test_a_forgotten_password_is_replaced_and_the_page_signs_out_when_it_i
     await until(is_signed_out)
 
 
+async def test_who_was_invited_to_a_team_by_mail_signs_in_and_joins(server: Server, app: App, visit: Opening) -> None:
+    bob = await verified(app, "bob", "bob@example.com")
+    ada = await sign_up(app, "ada")
+    async with owner_of(app).client(app) as console:
+        await console.put("/team-settings", json={"members_create": True})
+    async with app.client(ada["access_token"]) as client:
+        team = (await client.post(f"{MEMBERS}/teams", json={"name": "<b>Night owls</b>"})).json()["team_id"]
+        await client.post(f"{MEMBERS}/teams/{team}/invitations", json={"email": "bob@example.com"})
+    (mail,) = await mails(app, 1, purpose="team_invitation")
+    async with visit(mail["link"]) as page:
+        await page.get_by_label("Login ID or e-mail address").fill("bob")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Sign in")
+        await expect(page.get_by_text("The team “<b>Night owls</b>” invites you.")).to_be_visible()
+        await press(page, "Join")
+        await expect(page.get_by_role("status")).to_contain_text("You have joined the team.")
+    async with app.client(bob["access_token"]) as client:
+        # The page had a session of its own.
+        assert [one["team_id"] for one in (await client.get(f"{MEMBERS}/teams")).json()["teams"]] == [team]
+
+
 async def test_the_pages_are_in_nobodys_way(server: Server, app: App, visit: Opening, axe: str) -> None:
     async with owner_of(app).client(app) as console:
         await console.patch("", json={"name": "</script><b>Café & Söhne {{data}}"})
@@ -121,9 +142,9 @@ async def test_the_pages_are_in_nobodys_way(server: Server, app: App, visit: Ope
         async with visit("about:blank", color_scheme=theme) as page:
             for name in PAGES:
                 await page.set_viewport_size(WIDE)
-                link = "#mv_x" if name in {"verify", "reset"} else ""
+                link = "#mv_x" if name in {"verify", "reset", "invite"} else ""
                 await page.goto(f"{address(server, app, name)}?lang={language}{link}")
-                shown = "sign-in" if name == "account" else name
+                shown = "sign-in" if name in {"account", "invite"} else name
                 await expect(page.locator(f"[data-page={shown}] h1")).to_be_visible()
                 await expect(page.locator("html")).to_have_attribute("lang", language)
                 key = f"{name}-{language}-{theme}"

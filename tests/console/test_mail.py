@@ -36,7 +36,7 @@ async def test_the_mailbox_shows_a_mail_as_its_recipient_sees_it(
         confirm = await opened.value
         await confirm.get_by_label("Password").fill("correct horse")
         await confirm.get_by_role("button", name="Confirm address").click()
-        await expect(confirm.get_by_role("status")).to_contain_text("verified")
+        await expect(confirm.get_by_role("status")).to_contain_text("Your address is confirmed.")
         await page.get_by_label("Purpose").select_option("reset_password")
         await expect(page.get_by_text("No matching mails")).to_be_visible()
     assert (await account(app, member["access_token"]))["email"] == "ada@example.com"

@@ -26,6 +26,7 @@ SCREENS = {
     "views": "/views",
     "new-view": "/views/new",
     "members": "/members",
+    "teams": "/teams",
     "files": "/files",
     "sites": "/sites",
     "functions": "/functions",

@@ -24,6 +24,7 @@ const SCREENS = /** @type {[string, () => Promise<unknown>][]} */ ([
   ["/apps/:app/views", () => import("./screens/views.js")],
   ["/apps/:app/views/:view", () => import("./screens/view.js")],
   ["/apps/:app/members", () => import("./screens/members.js")],
+  ["/apps/:app/teams", () => import("./screens/teams.js")],
   ["/apps/:app/files", () => import("./screens/files.js")],
   ["/apps/:app/files/:storage", () => import("./screens/files.js")],
   ["/apps/:app/sites", () => import("./screens/sites.js")],

@@ -1,7 +1,8 @@
-/** What links a member to others: the accounts at vendors by which it signs in, and the programs it has connected. */
+/** What links a member to others: its teams, its accounts at vendors, and the programs it has connected. */
 import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, onApp } from "../state/app.js";
+import { href } from "../state/router.js";
 import { ago, date, plain } from "../ui/format.js";
 import { Bones, Button, Confirm, Failure, Pill, toast, useInView, useLoad } from "../ui/widgets.js";
 
@@ -36,6 +37,10 @@ export function MemberLinks({ id }) {
       seen ? onApp(`${path}/identities`, { signal }).then((answer) => answer.identities) : new Promise(() => {}),
     [appId.value, path, seen],
   );
+  const teams = useLoad(
+    (signal) => (seen ? onApp(`${path}/teams`, { signal }).then((answer) => answer.teams) : new Promise(() => {})),
+    [appId.value, path, seen],
+  );
   const consents = useLoad(
     (signal) =>
       seen
@@ -44,6 +49,16 @@ export function MemberLinks({ id }) {
     [appId.value, path, seen],
   );
   return html`<div ref=${holder}>
+    <${Part} title=${t.teams.sections.teams} none=${t.teams.noTeams} loaded=${teams}>
+      ${(/** @type {any} */ one) => html`<li key=${one.team_id}>
+        <span class="grow s13">
+          <a class="link" href=${href(`/apps/${appId.value}/teams?team=${one.team_id}`)}>${plain(one.name, 60)}</a>
+          <span class="line wrap">
+            ${one.roles.map((/** @type {string} */ role) => html`<${Pill} key=${role}>${role}</${Pill}>`)}
+          </span>
+        </span>
+      </li>`}
+    </${Part}>
     <${Part} title=${t.members.identities} none=${t.members.noIdentities} loaded=${identities}>
       ${(/** @type {any} */ one) => html`<li key=${one.provider + one.subject}>
         <span class="grow s13">

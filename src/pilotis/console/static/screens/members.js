@@ -12,6 +12,7 @@ import { Belongings } from "./belongings.js";
 import { MemberFacts } from "./member-facts.js";
 import { MemberLinks } from "./member-links.js";
 import { ListPager, listing } from "../ui/listing.js";
+import { MemberViews } from "../ui/member-views.js";
 import {
   Bones,
   Button,
@@ -45,6 +46,7 @@ export function Screen() {
   );
   const filtered = filters.search || filters.is_guest || filters.is_active;
   return html`<div class="data">
+    <div class="strip tabstrip"><${MemberViews} on="members" /></div>
     <div class="strip filters" role="toolbar" aria-label=${t.filters}>
       <${SearchBox} label=${t.members.search} />
       <select
