@@ -559,8 +559,11 @@ declare namespace Api {
     message: string;
     id: string;
   }
-  interface DeletedPasskey {
   interface DeletedMailTemplate {
+    message: string;
+    id: string;
+  }
+  interface DeletedPasskey {
     message: string;
     id: string;
   }
@@ -1305,7 +1308,7 @@ declare namespace Api {
     server_from: string | null;
   }
   interface MailTemplate {
-    purpose: "address_in_use" | "reset_password" | "team_invitation" | "test" | "verify_email";
+    purpose: "address_changed" | "address_in_use" | "change_email" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1315,7 +1318,7 @@ declare namespace Api {
     variables: Array<string>;
   }
   interface MailTemplateItem {
-    purpose: "address_in_use" | "reset_password" | "team_invitation" | "test" | "verify_email";
+    purpose: "address_changed" | "address_in_use" | "change_email" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1493,6 +1496,7 @@ declare namespace Api {
     totp: TotpFactor | null;
     recovery_codes: RecoveryCodesLeft;
     passkeys: Array<Passkey>;
+  }
   interface OwnTeam {
     team_id: string;
     name: string;
@@ -1552,8 +1556,6 @@ declare namespace Api {
     is_trusted: boolean;
     missing: Array<string>;
   }
-  interface PresenceResult {
-    channel: string;
   interface Passkey {
     id: string;
     name: string;
@@ -1564,6 +1566,9 @@ declare namespace Api {
   interface PasskeyChallenge {
     ticket: string;
     options: Record<string, any>;
+  }
+  interface PresenceResult {
+    channel: string;
   }
   interface Preset {
     name: string;
@@ -2705,7 +2710,6 @@ declare namespace Api {
     "DELETE /v1/auth/session": Deleted;
     "DELETE /v1/auth/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me": DeletedAccount;
-    "DELETE /v1/public/realtime/channels/{}/presence": PresenceResult;
     "DELETE /v1/public/app-members/me/email": DeletedAccount;
     "DELETE /v1/public/app-members/me/passkeys/{}": DeletedPasskey;
     "DELETE /v1/public/app-members/me/sessions/{}": Deleted;
@@ -2713,6 +2717,7 @@ declare namespace Api {
     "DELETE /v1/public/app-members/teams/{}": DeletedTeam;
     "DELETE /v1/public/app-members/teams/{}/invitations/{}": RevokedTeamInvitation;
     "DELETE /v1/public/app-members/teams/{}/members/{}": RemovedTeamMember;
+    "DELETE /v1/public/realtime/channels/{}/presence": PresenceResult;
     "DELETE /v1/public/storages/files/{}/items/{}": Deleted;
     "DELETE /v1/public/storages/webs/{}/page-metas": PageMetaDeleted;
     "DELETE /v1/public/storages/webs/{}/page-metas/all": PageMetasDeleted;
@@ -2727,9 +2732,6 @@ declare namespace Api {
     "GET /.well-known/oauth-protected-resource/apps/{}": ProtectedResource;
     "GET /.well-known/oauth-protected-resource/mcp/{}": ProtectedResource;
     "GET /.well-known/openid-configuration": ServerMetadata;
-    "GET /account/{}/reset": string;
-    "GET /account/{}/undo": string;
-    "GET /account/{}/verify": string;
     "GET /account/{}/{}": string;
     "GET /console": undefined;
     "GET /console/": undefined;
@@ -2860,13 +2862,11 @@ declare namespace Api {
     "GET /v1/integrations/providers/{}/event-catalog": EventCatalog;
     "GET /v1/oauth/consent/info": ConsentInfo;
     "GET /v1/public/account-settings": PublicAccountSettings;
+    "GET /v1/public/app-members/invitations/{}": InvitedTo;
     "GET /v1/public/app-members/me": CurrentMember;
     "GET /v1/public/app-members/me/account": Account;
     "GET /v1/public/app-members/me/factors": OwnFactors;
     "GET /v1/public/app-members/me/sessions": DeviceSessions;
-    "GET /v1/public/app-members/invitations/{}": InvitedTo;
-    "GET /v1/public/app-members/me": CurrentMember;
-    "GET /v1/public/app-members/me/account": Account;
     "GET /v1/public/app-members/teams": OwnTeams;
     "GET /v1/public/app-members/teams/{}": OwnTeam;
     "GET /v1/public/app-members/teams/{}/invitations": TeamInvitations;
@@ -2922,10 +2922,6 @@ declare namespace Api {
     "PATCH /v1/public/tables/{}/data/{}": Row;
     "PATCH /v1/uploads/tus/{}": undefined;
     "PATCH /v1/users/{}": User;
-    "POST /account/{}/deny": Confirmation;
-    "POST /account/{}/reset": Confirmation;
-    "POST /account/{}/undo": Confirmation;
-    "POST /account/{}/verify": Confirmation;
     "POST /oauth/authorize": string;
     "POST /oauth/consent/session": ConsentSession;
     "POST /oauth/end-session": string;
@@ -3084,8 +3080,8 @@ declare namespace Api {
     "PUT /v1/apps/{}/workflows/{}": Workflow;
     "PUT /v1/auth/me/password": User;
     "PUT /v1/auth/me/preferences": UserPreferences;
-    "PUT /v1/public/realtime/channels/{}/presence": PresenceResult;
     "PUT /v1/public/app-members/me/password": Confirmation;
+    "PUT /v1/public/realtime/channels/{}/presence": PresenceResult;
     "PUT /v1/public/storages/webs/{}/page-metas": PageMeta;
     "PUT /v1/triggers/{}": Triggered;
     "PUT /v1/uploads/sites/{}": ReceivedContent;

@@ -10,7 +10,7 @@ from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Paging
 from pilotis.kit.languages import preferred
 from pilotis.members.administration.service import MemberNotFoundError
-from pilotis.members.service import MemberInactiveError
+from pilotis.members.gate.service import MemberInactiveError
 from pilotis.teams.errors import (
     InvitationForAnotherAddressError,
     SlugTakenError,
