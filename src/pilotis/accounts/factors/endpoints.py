@@ -15,11 +15,11 @@ from pilotis.accounts.factors.errors import (
 from pilotis.accounts.factors.examples import EXAMPLES
 from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.factors.types import (
+    NewRecoveryCodes,
     NewTotp,
     OwnFactors,
     Reauthenticated,
     Reauthentication,
-    RecoveryCodes,
     SecondFactor,
     TotpCode,
 )
@@ -105,7 +105,7 @@ class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         access=Access.ACCOUNT,
         errors=[MemberInactiveError, InvalidSecondFactorError, FactorNotFoundError, ReauthenticationRequiredError],
     )
-    async def confirm_totp(self, call: Call, body: TotpCode) -> RecoveryCodes:
+    async def confirm_totp(self, call: Call, body: TotpCode) -> NewRecoveryCodes:
         """Set up the authenticator app by one of its codes, and get recovery codes, which are shown only now."""
         return await self._factors.confirm_totp(call.app, call.actor, call.member, body.code)
 
@@ -124,7 +124,7 @@ class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         access=Access.ACCOUNT,
         errors=[MemberInactiveError, FactorNotFoundError, ReauthenticationRequiredError],
     )
-    async def renew_recovery_codes(self, call: Call) -> RecoveryCodes:
+    async def renew_recovery_codes(self, call: Call) -> NewRecoveryCodes:
         """Replace the signed-in member's recovery codes by new ones, which are shown only now."""
         return await self._factors.renew_recovery_codes(call.app, call.member)
 

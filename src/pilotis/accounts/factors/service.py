@@ -18,11 +18,11 @@ from pilotis.accounts.factors.errors import (
     UpgradeUnfinishedError,
 )
 from pilotis.accounts.factors.types import (
+    NewRecoveryCodes,
     NewTotp,
     OwnFactors,
     Reauthenticated,
     Reauthentication,
-    RecoveryCodes,
     RecoveryCodesLeft,
     SecondFactor,
     TotpFactor,
@@ -99,7 +99,7 @@ class Factors:
         uri = totp.uri(secret, name, app.name)
         return NewTotp(secret=totp.shown(secret), uri=uri, qr=totp.qr(uri))
 
-    async def confirm_totp(self, app: AppInfo, actor: Actor, member: MemberInfo, code: str) -> RecoveryCodes:
+    async def confirm_totp(self, app: AppInfo, actor: Actor, member: MemberInfo, code: str) -> NewRecoveryCodes:
         """Set up the authenticator app whose code it is, and return recovery codes; the session has two factors now.
 
         Raises `InvalidSecondFactorError`, `FactorNotFoundError` and `ReauthenticationRequiredError`.
@@ -134,7 +134,7 @@ class Factors:
             await store.delete_recovery_codes(connection, app.app_id, member.member_id)
             await self._changed(connection, writer, app, actor, member.member_id, "member.remove_factor")
 
-    async def renew_recovery_codes(self, app: AppInfo, member: MemberInfo) -> RecoveryCodes:
+    async def renew_recovery_codes(self, app: AppInfo, member: MemberInfo) -> NewRecoveryCodes:
         """Replace the signed-in member's recovery codes.
 
         Raises `FactorNotFoundError` and `ReauthenticationRequiredError`.

@@ -28,7 +28,7 @@ class TotpCode(msgspec.Struct, forbid_unknown_fields=True):
     code: Code
 
 
-class RecoveryCodes(msgspec.Struct, frozen=True):
+class NewRecoveryCodes(msgspec.Struct, frozen=True):
     """Codes for when the second factor is lost. Each works once; they are shown only now."""
 
     recovery_codes: list[str]

@@ -11,7 +11,7 @@ from uuid import UUID
 from asyncpg import Connection
 
 from pilotis.accounts.factors import recovery, store, totp
-from pilotis.accounts.factors.types import Reauthentication, RecoveryCodes, SecondFactor
+from pilotis.accounts.factors.types import NewRecoveryCodes, Reauthentication, SecondFactor
 from pilotis.members.types import Method
 from pilotis.security.encryption.types import Purpose
 
@@ -52,7 +52,7 @@ class Vault(NamedTuple):
                 return await store.use_recovery_code(connection, self.app_id, member_id, number, sealed)
         return False
 
-    async def new_codes(self, connection: Connection, member_id: str) -> RecoveryCodes:
+    async def new_codes(self, connection: Connection, member_id: str) -> NewRecoveryCodes:
         """Replace a member's recovery codes, and return the new ones."""
         codes = recovery.new_codes()
         sealed = [
@@ -60,4 +60,4 @@ class Vault(NamedTuple):
             for number, code in enumerate(codes, 1)
         ]
         await store.put_recovery_codes(connection, self.app_id, member_id, sealed)
-        return RecoveryCodes(codes)
+        return NewRecoveryCodes(codes)
