@@ -122,13 +122,13 @@ async def test_a_build_that_dies_with_its_node_is_done_again(
     async def is_valid() -> bool | None:
         return await connection.fetchval("select indisvalid from pg_index where indexrelid = to_regclass($1)", index)
 
-    async with connection_to(large_tables) as writer, connection_to(large_tables) as builds:
-        async with writer.transaction():
-            # The build waits for everybody who writes.
-            await writer.execute(f"lock table {physical} in row exclusive mode")
+    async with connection_to(large_tables) as reader, connection_to(large_tables) as builds:
+        async with reader.transaction(isolation="repeatable_read"):
+            # The build waits for everybody who may read older rows.
+            await reader.execute(f"select from {physical}")
             building = asyncio.create_task(builder.run_once(builds))
             await until(lambda: is_there(connection, index))
-            await connection.execute("select pg_terminate_backend($1)", builds.get_server_pid())
+            await connection.execute("select pg_terminate_backend($1::int)", builds.get_server_pid())
             await asyncio.wait([building])
             assert builds.is_closed()
         assert await is_valid() is False

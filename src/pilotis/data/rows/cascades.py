@@ -74,9 +74,8 @@ class Cascade:
             await self._cut_off(fetchrow, parent, child, one, targets)
         if self._gone.get(root.table_id):
             # Rows of one table may refer to each other in a circle, and it loses them by two statements.
-            for one in root.referrers:
-                if one.table_id == root.table_id and one.on_delete is OnDelete.CASCADE:
-                    await fetchrow(f"set constraints {root.schema_name}.{name_of(one.table_id, one.number)} deferred")
+            own = [one for one in root.referrers if one.table_id == root.table_id and one.on_delete is OnDelete.CASCADE]
+            await fetchrow(self._root.statements.defer, [name_of(one.table_id, one.number) for one in own])
         for table_id in self._outermost_first():
             await self._delete(fetchrow, self._tables[table_id], list(self._gone[table_id]))
         return ids

@@ -414,7 +414,8 @@ def bound_changes(table: PreparedTable, row: Row, arguments: Arguments) -> list[
     for name, change in row.changes.items():
         label = "" if name in table.schema.by_name else arguments.bind(name, "text")
         operand = arguments.bind(change.operand, "numeric" if change.operator == "$inc" else "jsonb")
-        moment = arguments.bind(change.moment, "text::timestamptz") if change.moment else ""
+        # On Citus an update may not read a time from its text inside of a `case`.
+        moment = arguments.bind(datetime.fromisoformat(change.moment), "timestamptz") if change.moment else ""
         bound.append(BoundChange(name, change.operator, label, operand, moment))
     return bound
 

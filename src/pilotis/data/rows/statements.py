@@ -599,7 +599,7 @@ class Statements:
                 where t.__id = $1 and {condition} and t.{table.version_column} is null
                 returning t.*{self._xid("t.")}
             ){emitted}
-            select {item}{self._found_events(emits=cause is not None)} from written
+            select {item}{self._found_events(emits=cause is not None)} from written{self._anchor}
         """
 
     def update_many(
@@ -654,8 +654,22 @@ class Statements:
             with written as (
                 delete from {table.physical} where {condition} and {table.version_column} is null returning {returned}
             ){self._counted("-count(*)")}{emitted}
-            select count(*){self._found_events(emits=cause is not None)} from written
+            select count(*){self._found_events(emits=cause is not None)} from written{self._anchor}
         """
+
+    @property
+    def _anchor(self) -> str:
+        """What a write reads of its table beside the rows it is for: nothing, and it does so at once.
+
+        Citus finds the node of a write by what this reads, and fails with XX000 where PostgreSQL knows beforehand that
+        it reads no row: the condition is `false`, or compares with null.
+        """
+        return f" where not exists (select from {self._table.physical} limit 0)" if self.apart else ""
+
+    @property
+    def defer(self) -> str:
+        """Let the transaction check those foreign keys of the table at its end that the text array `$1` names."""
+        return f"select pilotis.defer(tableoid, $1) from {self._table.physical} limit 1"
 
     @functools.cached_property
     def add_to_count(self) -> str:
