@@ -363,9 +363,9 @@ async def _write(client: httpx.AsyncClient, table_id: str) -> None:
     await done("PATCH", f"{path}/{row['id']}", {"data": {"n": 2}})
     await done("DELETE", f"{path}/{row['id']}")
     assert (await done("POST", f"{path}/delete-where", {"where": {"n": {"$in": [6, 7]}}}))["deleted_count"] == 2
-    change = {"where": {"n": 5}, "data": {"n": {"$max": 6}}}
+    change = {"where": {"n": 5}, "data": {"n": {"$max": 10}}}
     assert (await done("POST", f"{path}/update-where", change))["updated_count"] == 1
-    await done("POST", f"{path}/update-where", {"where": {"n": 6}, "data": {"n": 7}, "max_rows": 1})
+    await done("POST", f"{path}/update-where", {"where": {"n": 10}, "data": {"n": 11}, "max_rows": 1})
     create = {"type": "create", "table_id": table_id, "data": {"n": 8}}
     made = (await done("POST", "/v1/public/transactions", {"operations": [create, create]}))["results"]
     changes = [{"type": "update", "table_id": table_id, "doc_id": one["id"], "data": {"n": 9}} for one in made]
