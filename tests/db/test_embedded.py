@@ -284,15 +284,17 @@ async def test_a_crashed_backend_does_not_end_the_server(tmp_path):
 
 @as_root
 async def test_root_runs_programs_and_data_that_only_root_may_reach(tmp_path, monkeypatch):
-    for path in (tmp_path, *tmp_path.parents[:2]):
+    place = tmp_path / "private" / "also private"
+    place.mkdir(parents=True)
+    for path in (place, place.parent, tmp_path):
         path.chmod(0o700)
     installed = find_binaries(None).parent.parent
-    package = tmp_path / "site-packages" / installed.name
+    package = place / "site-packages" / installed.name
     shutil.copytree(installed, package, symlinks=True)
     libraries = installed.with_name(installed.name + ".libs")
     if libraries.is_dir():
         shutil.copytree(libraries, package.with_name(libraries.name))
-    directory = tmp_path / "postgres"
+    directory = place / "postgres"
     with place_of(0) as cache:
         cache.chmod(0o755)
         monkeypatch.setattr(binaries, "_CACHES", (cache / "pilotis",))
