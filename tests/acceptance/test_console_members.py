@@ -123,7 +123,8 @@ async def test_a_member_is_read_whole(app: App, console_of: httpx.AsyncClient):
         change = {"custom_data": {"theme": "dark"}}
         await client.patch("/v1/public/app-members/me/custom-data", json=change)
     record = (await console_of.get(f"/members/{ada['member_id']}")).json()
-    assert set(record) == ITEM | {"claims", "custom_data", "sessions"}
+    more = {"claims", "custom_data", "sessions", "email", "factors", "banned_until", "ban_reason"}
+    assert set(record) == ITEM | more
     assert record["custom_data"] == {"theme": "dark"}
     assert (record["nickname"], record["is_guest"], record["is_active"], record["sessions"]) == (
         "Countess",

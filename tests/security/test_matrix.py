@@ -368,7 +368,16 @@ PAST_THE_GATE |= {"RealtimeEndpoints.end_presence": 400}
 PAST_THE_GATE |= {"TriggerEndpoints.retry": 404}
 # Nothing was mailed that would prove an address.
 PAST_THE_GATE |= {f"ProofEndpoints.{name}": 401 for name in ("confirm_email", "verify_email", "deny_email")}
-PAST_THE_GATE |= {"ProofEndpoints.reset_password": 401}
+PAST_THE_GATE |= {"ProofEndpoints.reset_password": 401, "ProofEndpoints.undo_email": 401}
+PAST_THE_GATE |= {"MailSignInEndpoints.confirm": 401, "FactorEndpoints.finish": 401}
+# The member has a password, another one than the request's, and no second factor.
+PAST_THE_GATE |= {"ProofEndpoints.set_first_password": 409, "FactorEndpoints.reauthenticate": 403}
+PAST_THE_GATE |= {f"FactorEndpoints.{name}": 404 for name in ("confirm_totp", "remove_totp", "renew_recovery_codes")}
+# These ways to sign in are off in a new app.
+PAST_THE_GATE |= {"MailSignInEndpoints.ask": 403, "FactorEndpoints.begin_totp": 403}
+PAST_THE_GATE |= {
+    f"PasskeyEndpoints.{name}": 403 for name in ("begin_sign_in", "sign_in", "begin_second_factor", "begin", "add")
+}
 # Their page has no metadata.
 PAST_THE_GATE |= {"PageMetaEndpoints.get": 404, "PageMetaEndpoints.remove": 404}
 

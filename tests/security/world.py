@@ -919,6 +919,12 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "MailEndpoints.preview_template": {"subject": "New", "text": "{{link}}"},
         "ProofEndpoints.ask_for_email": {"email": f"{tenant.member['member_id']}@example.com"},
         "ProofEndpoints.confirm_email": {"code": "000000"},
+        "MailSignInEndpoints.ask": {"email": f"{tenant.member['member_id']}@example.com"},
+        "MailSignInEndpoints.confirm": {"code": "000000", "ticket": "none"},
+        "ProofEndpoints.set_first_password": {"password": PASSWORD},
+        "FactorEndpoints.finish": {"ticket": "none", "totp": "000000"},
+        "FactorEndpoints.reauthenticate": {"password": "wrong"},
+        "FactorEndpoints.confirm_totp": {"code": "000000"},
     }
 
 
