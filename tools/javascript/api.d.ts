@@ -1677,7 +1677,7 @@ declare namespace Api {
   interface Recovered {
     queued: number;
   }
-  interface RecoveryCodes {
+  interface RecoveryCodesInput {
     recovery_codes: Array<string>;
   }
   interface RecoveryCodesLeft {
@@ -3010,10 +3010,10 @@ declare namespace Api {
     "POST /v1/public/app-members/me/passkeys": Passkey;
     "POST /v1/public/app-members/me/passkeys/start": PasskeyChallenge;
     "POST /v1/public/app-members/me/reauthenticate": Reauthenticated;
-    "POST /v1/public/app-members/me/recovery-codes": RecoveryCodes;
+    "POST /v1/public/app-members/me/recovery-codes": RecoveryCodesInput;
     "POST /v1/public/app-members/me/sessions/end-others": EndedSessions;
     "POST /v1/public/app-members/me/totp": TotpInput;
-    "POST /v1/public/app-members/me/totp/confirm": RecoveryCodes;
+    "POST /v1/public/app-members/me/totp/confirm": RecoveryCodesInput;
     "POST /v1/public/app-members/passkey-sign-in": SignedIn;
     "POST /v1/public/app-members/passkey-sign-in/start": PasskeyChallenge;
     "POST /v1/public/app-members/password-reset": Confirmation;

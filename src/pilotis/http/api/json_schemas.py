@@ -33,7 +33,7 @@ Json = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
 _WRITTEN = "x-components"
 _INSTEAD = "x-instead"
-_TIME = re.compile(r"(_at|_until|^(create|update)_time)$")
+_TIME = re.compile(r"(_at|_until|^(create|update|auth)_time)$")
 _ID = re.compile(r"(^|_)id$")
 # Names that look like ids, but whose values are not always UUIDs: a guest's id begins with `guest_`.
 _NOT_IDS = {"actor_id", "login_id", "member_id"}
