@@ -154,6 +154,7 @@ class MailSignIn:
         if owner is not None:
             member_id = owner.member_id
         else:
+            await store.end_of_email(connection, app.app_id, proof.email_folded)
             unproven = await self._members.unproven(connection, app, proof.email_folded)
             member_id = unproven or ""
             if unproven is not None:
@@ -165,7 +166,6 @@ class MailSignIn:
                 member_id = await self._members.join(
                     connection, app, Actor("public", None, client.request_id), proof.email
                 )
-            await store.end_of_email(connection, app.app_id, proof.email_folded)
         entrant = await self._members.gate.lock(connection, app.app_id, member_id)
         if folded(entrant.email or "") != proof.email_folded:
             raise TokenExpiredError

@@ -213,11 +213,11 @@ class Proofs:
             if not await store.use(connection, app.app_id, proof.proof_id):
                 raise TokenExpiredError
             if is_claim:
-                await self._claims.claim(connection, app, actor, member_id, proof.email, password_hash)
                 await store.end_of_email(connection, app.app_id, proof.email_folded)
+                await self._claims.claim(connection, app, actor, member_id, proof.email, password_hash)
             else:
-                await self._members.reset_password(connection, app, actor, member_id, password_hash)
                 await store.end_of_member(connection, app.app_id, member_id)
+                await self._members.reset_password(connection, app, actor, member_id, password_hash)
 
     async def _by_link(self, app_id: UUID, purpose: store.ProofPurpose, token: str) -> Proof:
         if app_of(_PREFIXES[purpose], token) != app_id:
