@@ -308,6 +308,13 @@ class World:
         return str(wait_until(newest)).partition("#")[2]
 
     @cached_property
+    def ticket_token(self) -> str:
+        body = {"subscriptions": [{"id": "all", "table_id": self.table_id}]}
+        made = self._asked("POST", "/v1/public/realtime/tickets", {"X-Public-Key": self.public_key}, body)
+        ticket: str = made["ticket"]
+        return ticket
+
+    @cached_property
     def stream_id(self) -> str:
         """A stream that listens to a channel for as long as this world is there."""
         pattern = {"pattern": "room:{room}", "listen": True, "send": True, "presence": True}

@@ -854,6 +854,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "RealtimeEndpoints.open": {
             "subscriptions": [{"id": "a", "table_id": given.get("table_id"), "where": {"none": 1}}]
         },
+        "RealtimeEndpoints.create_ticket": {"subscriptions": [{"id": "a", "table_id": given.get("table_id")}]},
         "RealtimeEndpoints.send": {"event": "x"},
         "RealtimeEndpoints.set_presence": {"stream": "none"},
         "ChannelEndpoints.save": {"channels": []},

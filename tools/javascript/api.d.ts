@@ -1204,6 +1204,11 @@ declare namespace Api {
   interface LimitStage {
     "$limit": number;
   }
+  interface LiveTicket {
+    ticket: string;
+    url: string;
+    expires_at: string;
+  }
   interface LogLine {
     execution_id: string;
     index: number;
@@ -2876,6 +2881,7 @@ declare namespace Api {
     "GET /v1/public/oauth/clients/{}/logo": undefined;
     "GET /v1/public/oauth/clients/{}/social-login-url": SocialLoginUrl;
     "GET /v1/public/oauth/{}/callback": string;
+    "GET /v1/public/realtime/streams/{}": undefined;
     "GET /v1/public/stats": Stats;
     "GET /v1/public/storages/files/{}/items": ItemList;
     "GET /v1/public/storages/files/{}/path/{}": FileItem | FolderContents;
@@ -3032,6 +3038,7 @@ declare namespace Api {
     "POST /v1/public/oauth/{}/callback": string;
     "POST /v1/public/realtime": undefined;
     "POST /v1/public/realtime/channels/{}/messages": SentMessages;
+    "POST /v1/public/realtime/tickets": LiveTicket;
     "POST /v1/public/search": SearchResult;
     "POST /v1/public/storages/files/{}/complete-upload": FileItem;
     "POST /v1/public/storages/files/{}/folders": FolderItem;

@@ -10,8 +10,10 @@ from pilotis.data.realtime.examples import CHANNELS, EXAMPLES
 from pilotis.data.realtime.hub import TooManyLiveStreamsError
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.subscriptions import NotSupportedInSubscriptionError
+from pilotis.data.realtime.tickets import LiveTicketInvalidError, TicketCallerError, Tickets
 from pilotis.data.realtime.types import (
     ChannelPatterns,
+    LiveTicket,
     NewMessages,
     OpenStream,
     PresenceChange,
@@ -25,7 +27,7 @@ from pilotis.data.tables.service import TableBusyError, TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, WhereTooComplexError
 from pilotis.http.api.endpoint import Endpoints, delete, get, post, put
-from pilotis.http.api.principals import Role, console, public
+from pilotis.http.api.principals import Access, Role, console, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.events import LAST_EVENT_ID, Pushed
 from pilotis.kit.errors import PayloadTooLargeError, RateLimitedError
@@ -34,14 +36,25 @@ _CHANNEL = "/v1/public/realtime/channels/:name"
 _PATTERNS = "/v1/apps/:app_id/channels"
 _LISTEN = public()
 _SEND = public(scope="channels:send")
+_OPENED = [
+    TableNotFoundError,
+    MemberTokenRequiredError,
+    UnknownColumnError,
+    InvalidOperatorError,
+    WhereTooComplexError,
+    NotSupportedInSubscriptionError,
+    ChannelDeniedError,
+    TableBusyError,
+]
 _CHANNEL_ERRORS = [ChannelDeniedError, MemberTokenRequiredError, TooFastError]
 
 
 class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
     """Live rows: a page is told when the rows that it shows change, under the same rules as its queries."""
 
-    def __init__(self, realtime: Realtime, channels: Channels) -> None:
+    def __init__(self, realtime: Realtime, tickets: Tickets, channels: Channels) -> None:
         self._realtime = realtime
+        self._tickets = tickets
         self._channels = channels
 
     @post(
@@ -49,18 +62,7 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
         access=public(scope="rows:read"),
         only_reads=True,
         request_headers=LAST_EVENT_ID,
-        errors=[
-            TableNotFoundError,
-            MemberTokenRequiredError,
-            UnknownColumnError,
-            InvalidOperatorError,
-            WhereTooComplexError,
-            NotSupportedInSubscriptionError,
-            ChannelDeniedError,
-            TableBusyError,
-            TooManyLiveStreamsError,
-            RateLimitedError,
-        ],
+        errors=[*_OPENED, TooManyLiveStreamsError, RateLimitedError],
     )
     async def open(self, call: Call, body: OpenStream) -> Pushed:
         """Be told of changes of rows, as server-sent events.
@@ -72,6 +74,25 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
         more becomes a `reset`.
         """
         return await self._realtime.open(call.principal, call.client, body, call.header(b"last-event-id"))
+
+    @post("/v1/public/realtime/tickets", access=public(), status=201, rate="live", errors=[*_OPENED, TicketCallerError])
+    async def create_ticket(self, call: Call, body: OpenStream) -> LiveTicket:
+        """Get an address for `new EventSource(url)`, which sends no headers.
+
+        It is good for a minute, and after the stream broke for five minutes, for the client that has seen it. The
+        stream ends after about an hour: then ask for another ticket.
+        """
+        return await self._tickets.create(call.principal, body)
+
+    @get(
+        "/v1/public/realtime/streams/:ticket",
+        access=Access.OPEN,
+        request_headers=LAST_EVENT_ID,
+        errors=[LiveTicketInvalidError],
+    )
+    async def open_ticket(self, call: Call, ticket: str) -> Pushed:
+        """Open the stream of a ticket. What is only to be tried again is a stream with the event `bye`, too."""
+        return await self._tickets.open(ticket, call.client, call.header(b"last-event-id"))
 
     @post(f"{_CHANNEL}/messages", access=_SEND, status=202, errors=[*_CHANNEL_ERRORS, PayloadTooLargeError])
     async def send(self, call: Call, name: str, body: NewMessages) -> SentMessages:

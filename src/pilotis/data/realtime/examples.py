@@ -28,6 +28,26 @@ _CHANNELS = {
     ]
 }
 
+_LIVE = {"subscriptions": [{"id": "all", "table_id": "$TABLE_ID"}]}
+EXAMPLES += [
+    Example(
+        route="POST /v1/public/realtime/tickets",
+        operation="createLiveTicket",
+        body=_LIVE,
+        answer={
+            "ticket": "lt_…",
+            "url": "http://127.0.0.1:8787/v1/public/realtime/streams/lt_…",
+            "expires_at": "2026-01-31T12:01:00.000Z",
+        },
+    ),
+    Example(
+        route="GET /v1/public/realtime/streams/:ticket",
+        operation="getLiveStream",
+        path={"ticket": "$TICKET_TOKEN"},
+        answer="retry: 1000\n\nevent: ready\n"
+        'data: {"stream":"…","subscriptions":["all"],"started":["all"],"channels":[],"resumed":false}\nid: …\n\n',
+    ),
+]
 _CHANNEL = "/v1/public/realtime/channels/:name"
 EXAMPLES += [
     Example(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pilotis.apps.feature import AppsFeature
 from pilotis.data.realtime.channel_rules import ChannelRules
 from pilotis.data.realtime.channels import Channels
 from pilotis.data.realtime.endpoints import ChannelEndpoints, RealtimeEndpoints
 from pilotis.data.realtime.hub import Hub
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.tasks import periodic
+from pilotis.data.realtime.tickets import Tickets
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
@@ -27,7 +29,12 @@ class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):
 
 
 def feature(
-    floor: Floor, tables: TablesFeature, rules: RulesFeature, rows: RowsFeature, members: MembersFeature
+    floor: Floor,
+    apps: AppsFeature,
+    tables: TablesFeature,
+    rules: RulesFeature,
+    rows: RowsFeature,
+    members: MembersFeature,
 ) -> RealtimeFeature:
     """Return the feature."""
     prepared = rows.prepared_tables
@@ -43,6 +50,9 @@ def feature(
         floor.limits,
         channels,
     )
+
+    realtime = Realtime(hub, prepared, floor.rate_limits)
+    tickets = Tickets(floor.database, apps.apps, members.members, realtime, floor.base_url)
 
     def channels_changed(app_id: str) -> None:
         channel_rules.forget(app_id)
@@ -60,7 +70,7 @@ def feature(
     return RealtimeFeature(
         name="realtime",
         endpoints=[
-            RealtimeEndpoints(Realtime(hub, prepared, floor.rate_limits), channels),
+            RealtimeEndpoints(realtime, tickets, channels),
             ChannelEndpoints(channel_rules),
         ],
         periodic=periodic(floor.database, tables.tables, floor.limits),

@@ -28,10 +28,19 @@ class Realtime:
         self._prepared = prepared
         self._rate_limits = rate_limits
 
-    async def open(self, principal: Principal, client: Client, asked: OpenStream, last_event_id: str | None) -> Pushed:
+    async def open(
+        self,
+        principal: Principal,
+        client: Client,
+        asked: OpenStream,
+        last_event_id: str | None,
+        *,
+        is_ticket: bool = False,
+    ) -> Pushed:
         """Return the answer that tells of changes; raises the errors of a query on each table.
 
-        A stream that goes on after an earlier one is not counted by the rate.
+        A stream that goes on after an earlier one is not counted by the rate. One by a ticket has no token whose end
+        would end it, and so a time of its own.
         """
         app = app_of(principal)
         token = last_event_id if last_event_id is not None else asked.after
@@ -40,12 +49,21 @@ class Realtime:
             await self._rate_limits.count(client, app, RATE)
         member = principal.member
         self._hub.require_room(app, client.address, None if member is None else member.member_id)
+        stream = await self.prepared(principal, client.address, asked, was_asked_to_resume=token is not None)
+        stream.ages |= is_ticket
+        return self._answer(stream, after)
+
+    async def prepared(
+        self, principal: Principal, address: str, asked: OpenStream, *, was_asked_to_resume: bool
+    ) -> LiveStream:
+        """Return a stream that is to be opened; raises the errors of a query on each table."""
+        app = app_of(principal)
         _require_some(asked)
         _require_distinct("subscriptions", "id", [one.id for one in asked.subscriptions], app.limits.live_subscriptions)
         _require_distinct("channels", "name", [one.name for one in asked.channels], app.limits.live_channels)
         if isinstance(principal, AppMember):
             principal = msgspec.structs.replace(principal, member=await principal.member.confirmed())
-        stream = LiveStream(app, principal, client.address, was_asked_to_resume=token is not None)
+        stream = LiveStream(app, principal, address, was_asked_to_resume=was_asked_to_resume)
         for number, given in enumerate(asked.subscriptions):
             place = f"subscriptions[{number}]"
             if given.where is not None and given.row_id is not None:
@@ -66,7 +84,7 @@ class Realtime:
                 listening.compiled = await self._hub.compiled(stream, listening)
             except PilotisError as error:
                 raise error.within(place) from None
-        return self._answer(stream, after)
+        return stream
 
     def _answer(self, stream: LiveStream, after: Cursor | None) -> Pushed:
         async def opened(outlet: Outlet) -> None:

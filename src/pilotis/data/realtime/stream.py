@@ -103,6 +103,8 @@ class LiveStream:
         self._has_begun = False
         self._presence_since = 0.0
         self._presence_changes = 0
+        self.ages = principal.member is None
+        """Whether it ends after about an hour, because no token of a member does that."""
         self._ends_at = time.monotonic() + KEY_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 - only spreads them
 
     @property
@@ -232,7 +234,7 @@ class LiveStream:
             if one.due is not None and one.due[0] <= now:
                 one.reset_at, reason, one.due = now, one.due[1], None
                 self._outlet.write(self._ended(_reset(one, reason)))
-        if self.member_id is None and now >= self._ends_at:
+        if self.ages and now >= self._ends_at:
             self.say_bye("token_expired")
         elif now >= self._ping_at:
             self._ping_at = now + PING_SECONDS

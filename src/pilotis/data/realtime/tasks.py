@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.data.realtime import channel_store, store
+from pilotis.data.realtime import channel_store, store, ticket_store
 from pilotis.data.realtime.cursor import KEPT_SECONDS
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError, Tables
 from pilotis.db.pool import Database
@@ -41,6 +41,7 @@ def periodic(database: Database, tables: Tables, limits: Limits) -> list[Periodi
 
     async def forget(connection: Connection) -> None:
         await channel_store.forget_old(connection)
+        await ticket_store.delete_expired(connection)
 
     return [
         on_connection(database, "realtime.trim", _TRIM_SECONDS, trim),

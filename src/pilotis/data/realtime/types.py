@@ -54,6 +54,14 @@ class OpenStream(msgspec.Struct, forbid_unknown_fields=True):
     after: str | None = None
 
 
+class LiveTicket(msgspec.Struct):
+    """A ticket, and the address of its stream, which is to be opened before it expires."""
+
+    ticket: str
+    url: str
+    expires_at: str
+
+
 class LiveRow(msgspec.Struct, kw_only=True):
     """A row in an event. Without `data` it has left the subscription, was deleted, or is too large to be sent."""
 
