@@ -45,7 +45,7 @@ EXAMPLES = [
     Example(route=f"GET {_TEAMS}/:team_id", operation="getOwnTeam", path=_OF_OWN, answer=_OWN),
     Example(
         route=f"PATCH {_TEAMS}/:team_id",
-        operation="changeOwnTeam",
+        operation="updateOwnTeam",
         path=_OF_OWN,
         body={"data": {"colour": "green"}},
         answer={**_OWN, "data": {"colour": "green"}},
@@ -64,7 +64,7 @@ EXAMPLES = [
     ),
     Example(
         route=f"PATCH {_TEAMS}/:team_id/members/:member_id",
-        operation="changeOwnTeamMember",
+        operation="updateOwnTeamMember",
         path={**_OF_OWN, "member_id": "$TEAM_MEMBER_ID"},
         body={"roles": ["owner", "editor"]},
         answer={**_MEMBER, "roles": ["owner", "editor"]},
@@ -123,7 +123,7 @@ EXAMPLES = [
     Example(route=f"GET {_APP}/teams/:team_id", operation="getTeam", path=_OF, answer=_OF_APP),
     Example(
         route=f"PATCH {_APP}/teams/:team_id",
-        operation="changeTeam",
+        operation="updateTeam",
         path=_OF,
         body={"name": "Early birds"},
         answer={**_OF_APP, "name": "Early birds"},

@@ -36,7 +36,7 @@ EXAMPLES += [
         body=_LIVE,
         answer={
             "ticket": "lt_…",
-            "url": "http://127.0.0.1:8787/v1/public/realtime/streams/lt_…",
+            "url": "http://127.0.0.1:8090/v1/public/realtime/streams/lt_…",
             "expires_at": "2026-01-31T12:01:00.000Z",
         },
     ),
