@@ -37,7 +37,9 @@ def is_alike(environment: Mapping[str, str]) -> bool:
     """Return whether Python starts in an environment as it did in that of this process, so that a fork is the same."""
 
     def at_start(variables: Mapping[str, str]) -> dict[str, str]:
-        return {name: value for name, value in variables.items() if name.startswith(("PYTHON", "LD_", "LC_", "LANG"))}
+        # Pilotis looks where temporary files go as it is imported.
+        read = ("PYTHON", "LD_", "LC_", "LANG", "TMPDIR")
+        return {name: value for name, value in variables.items() if name.startswith(read)}
 
     return at_start(environment) == at_start(os.environ)
 
