@@ -116,7 +116,9 @@ def show(place: Place, purpose: str, language: str, app: UUID) -> dict[str, Any]
 @command(templates, "set")
 @click.argument("purpose", help="What the mail is for, such as reset_password.")
 @click.argument("language", help="The language, such as en.")
-@click.argument("file", type=click.File(encoding="utf-8"), help="JSON with subject, text and button; - for stdin.")
+@click.argument(
+    "file", type=click.File(encoding="utf-8", lazy=True), help="JSON with subject, text and button; - for stdin."
+)
 @app_option()
 def set_(place: Place, purpose: str, language: str, file: TextIO, app: UUID) -> Outcome:
     """Replace a text by the app's own."""
