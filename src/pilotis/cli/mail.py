@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
@@ -116,11 +116,9 @@ def show(place: Place, purpose: str, language: str, app: UUID) -> dict[str, Any]
 @command(templates, "set")
 @click.argument("purpose", help="What the mail is for, such as reset_password.")
 @click.argument("language", help="The language, such as en.")
-@click.argument(
-    "file", type=click.File(encoding="utf-8", lazy=True), help="JSON with subject, text and button; - for stdin."
-)
+@click.argument("file", type=click.Path(allow_dash=True), help="JSON with subject, text and button; - for stdin.")
 @app_option()
-def set_(place: Place, purpose: str, language: str, file: TextIO, app: UUID) -> Outcome:
+def set_(place: Place, purpose: str, language: str, file: str, app: UUID) -> Outcome:
     """Replace a text by the app's own."""
 
     async def work(on: Session) -> dict[str, Any]:
@@ -130,9 +128,10 @@ def set_(place: Place, purpose: str, language: str, file: TextIO, app: UUID) -> 
         from pilotis.mail.types import NewMailTemplate
 
         try:
-            new = msgspec.json.decode(file.read(), type=NewMailTemplate)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise CommandError(f"{file.name}: {error}") from None
+            with click.open_file(file, encoding="utf-8") as opened:
+                new = msgspec.json.decode(opened.read(), type=NewMailTemplate)
+        except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
+            raise CommandError(f"{file}: {error}") from None
         await (await _templates(on, app)).put(app, OPERATOR, purpose, language, new)
         return {"purpose": purpose, "language": language}
 
