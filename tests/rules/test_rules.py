@@ -403,6 +403,8 @@ DOORS = {"and_condition", "and_readable", "and_visible", "within", "_condition",
 # Functions whose statements name no rule themselves, and why that is right.
 WITHOUT_DOOR = {
     "query.aggregate.lookup.LookupCompiler._document": "It shows the rows that `_one` and `_listed` have asked for.",
+    "rows.statements.Statements._anchor": "It reads no row; the write around it asks.",
+    "rows.statements.Statements.defer": "It reads no row: it names constraints where the table is.",
     "rows.statements.Statements._insert": "`insert` is for callers who may create every row; `insert_if` judges each.",
     "rows.statements.Statements.insert_one": "Only on Citus, for a caller who may create every row, or was judged.",
     "rows.statements.Statements.select_many": "Only `PreparedTable.read` runs it, for callers who see every row.",
