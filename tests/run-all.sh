@@ -18,7 +18,8 @@ memory_gib=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo 2>/
 free_gib=$(df -Pk /dev/shm 2>/dev/null | awk 'END { print int($4 / 1048576) }')
 in_memory=
 if [ "${memory_gib:-0}" -ge 14 ] && [ "${free_gib:-0}" -ge 12 ]; then
-    in_memory=/dev/shm/pilotis-tests-$(id -u)-$(pwd | cksum | cut -d " " -f 1)
+    # Short, since the sockets of PostgreSQL are below it, and their paths have at most 107 bytes.
+    in_memory=/dev/shm/pilotis-$(id -u)-$(pwd | cksum | cut -c 1-8)
     rm -rf "$in_memory"
     mkdir "$in_memory"
 fi

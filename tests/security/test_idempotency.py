@@ -79,9 +79,6 @@ def test_each_post_and_patch_that_writes_takes_a_key():
     standard = {path for path in without if path.startswith("POST /oauth/")}
     # These prove who calls by what they send, or are repeatable as they are.
     assert without - standard == {
-        "POST /account/:app_id/deny",
-        "POST /account/:app_id/reset",
-        "POST /account/:app_id/verify",
         "POST /v1/auth/logout",
         "POST /v1/auth/oauth/exchange",
         "POST /v1/auth/password-reset",
