@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.console import client_of
 from tests.database import second_node
+from tests.functions.support import Functions
 from tests.realtime.listening import deleted, listening, refused
 from tests.rules.test_rules import manager
 from tests.support import App, assert_error
@@ -160,6 +162,24 @@ async def test_too_many_messages_are_refused_and_the_stream_stays(app: App):
         await sent(client, "room:a", "still here")
         ((_, data),) = await told.next()
         assert data["event"] == "still here"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "source"),
+    [
+        ("javascript", "export default (p, ctx) => ctx.api.channel('room:a').send('told', p)"),
+        ("python", "async def handler(p, ctx):\n    return await ctx.api.channel('room:a').send('told', p)"),
+    ],
+)
+async def test_functions_send(app: App, functions: Functions, runtime: str, source: str):
+    await declare(app, {"pattern": "room:{room}", "listen": True})
+    await functions.made("teller", source, runtime=runtime, scopes=["channels:send"])
+    async with app.client() as client, listening(client, channels=[{"name": "room:a"}]) as told:
+        await told.next()
+        answer = await client.post("/v1/public/functions/teller/invoke", json={"payload": {"n": 1}})
+        assert answer.json()["success"], answer.text
+        ((_, data),) = await told.next()
+        assert (data["event"], data["payload"], data["from"]) == ("told", {"n": 1}, None)
 
 
 async def test_what_is_wrong_with_a_pattern_is_named(app: App):

@@ -206,6 +206,10 @@ class Api:
         """Read a table."""
         return self.json("GET", "/v1/public/tables/{table}", table=table)
 
+    def channel(self, name):
+        """Return a channel by its name."""
+        return Channel(self, name)
+
     def files(self, storage):
         """Return the files of a storage."""
         return Files(self, storage)
@@ -328,6 +332,17 @@ class Functions:
     def invoke(self, name, payload=None):
         """Call a function and return its invocation result."""
         return self._api.json("POST", f"/v1/public/functions/{_part(name)}/invoke", {"payload": payload or {}})
+
+
+class Channel:
+    """A channel of the app."""
+
+    def __init__(self, api, name):
+        self._api, self._path = api, f"/v1/public/realtime/channels/{_part(name)}/messages"
+
+    def send(self, event, payload=None):
+        """Send a message to those who listen."""
+        return self._api.json("POST", self._path, {"event": event, "payload": payload})
 
 
 class Workflows:

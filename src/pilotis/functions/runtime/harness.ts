@@ -158,6 +158,10 @@ function apiOf(id: number, caller: boolean, member?: string) {
     functions: Object.freeze({
       invoke: (name: string, payload: any = {}) => json("POST", `/v1/public/functions/${part(name)}/invoke`, { payload }),
     }),
+    channel: (name: string) => Object.freeze({
+      send: (event: string, payload: any = null) =>
+        json("POST", `/v1/public/realtime/channels/${part(name)}/messages`, { event, payload }),
+    }),
     workflows: Object.freeze({
       execute: (workflow: string, input: any = {}) =>
         json("POST", `/v1/apps/{app}/workflows/${part(workflow)}/execute`, { input }),

@@ -50,7 +50,7 @@ export type RowQuery = Range & {
   count?: boolean;
 };
 export type MemberQuery = Range & { search?: string; is_guest?: boolean; is_active?: boolean };
-export type MemberChange = { nickname?: string | null; is_active?: boolean; custom_data?: Record<string, unknown>; roles?: string[]; claims?: Record<string, unknown> };
+export type MemberChange = { nickname?: string | null; is_active?: boolean; custom_data?: Record<string, unknown>; roles?: string[]; claims?: Record<string, unknown>; banned_until?: string | null; ban_reason?: string | null };
 export type FileQuery = Range & { parent_id?: string; search?: string; created_by?: string };
 export type FileList = { files: any[]; total_count: number; limit: number; offset: number };
 
@@ -84,6 +84,8 @@ export interface Api {
     write(path: string, data: string | Uint8Array | ArrayBuffer, type?: string): Promise<any>;
   };
   functions: { invoke(name: string, payload?: Record<string, unknown>): Promise<any> };
+  /** Needs the scope `channels:send`. */
+  channel(name: string): { send(event: string, payload?: unknown): Promise<{ ids: string[] }> };
   workflows: { execute(workflow: string, input?: Record<string, unknown>): Promise<any> };
 }
 
