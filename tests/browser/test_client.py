@@ -11,6 +11,7 @@ from playwright.async_api import Browser, BrowserContext, Page, Route
 from tests.acceptance.test_files import storage
 from tests.browser.test_resumable_upload import Quiet
 from tests.console import set_limits
+from tests.realtime.test_channels import declare
 from tests.serving import serving
 from tests.support import App
 from tests.waiting import PATIENCE, until
@@ -174,3 +175,40 @@ async def test_an_upload_goes_on_where_it_ended(tabs: BrowserContext, page_url: 
     assert created == ["POST"], "It started again."
     assert parts.count("PATCH") <= 2
     assert (seen[0] > 0.4, seen[-1]) == (True, 1)
+
+
+async def test_lists_and_channels_of_two_pages(tabs: BrowserContext, page_url: str, app: App):
+    await app.table({"text": "string"}, title="notes")
+    assert (await declare(app, {"pattern": "desk", "listen": True, "send": True, "presence": True})).status_code == 200
+    one, other = await tab(tabs, page_url, app), await tab(tabs, page_url, app)
+    streams = counted(tabs, "/v1/public/realtime")
+    for page in (one, other):
+        await page.evaluate(
+            """() => {
+              globalThis.connections = [];
+              const connected = (isConnected) => connections.push(isConnected);
+              const rows = (rows, total) => { globalThis.notes = rows.map((row) => row.data.text).join(" "); };
+              client.rows("notes").all().orderBy("text").live({ rows, connected });
+              client.channel("desk").on("knock", (payload) => { globalThis.knocked = payload; });
+              client.channel("desk").present((all) => { globalThis.there = all.map((one) => one.state.name).sort().join(" "); });
+            }"""
+        )
+        await page.wait_for_function("globalThis.notes === '' && globalThis.there === ''")
+    assert len(streams) == 2, "A page has one stream for all that it listens to."
+    await one.evaluate("client.channel('desk').enter({ name: 'ada' })")
+    await other.evaluate("client.channel('desk').enter({ name: 'bea' })")
+    await one.evaluate("client.rows('notes').create({ text: 'b' })")
+    for page in (one, other):
+        await page.wait_for_function("notes === 'b' && there === 'ada bea'")
+    await other.evaluate("client.channel('desk').send('knock', 7)")
+    await one.wait_for_function("globalThis.knocked === 7")
+
+    await tabs.set_offline(True)
+    await one.wait_for_function("connections.at(-1) === false")
+    await app.row("notes", {"text": "a"})
+    await tabs.set_offline(False)
+    for page in (one, other):
+        await page.wait_for_function("notes === 'a b' && connections.at(-1)")
+    assert await one.evaluate("connections") == [True, False, True]
+    await other.close()
+    await one.wait_for_function("there === 'ada'")

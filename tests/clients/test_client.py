@@ -16,6 +16,7 @@ from pilotis.http.reference.sdk import client_versions
 from tests import shared
 from tests.clients.test_clients import NEEDS_NODE, environment_of, run
 from tests.commands import run_process
+from tests.realtime.test_channels import declare
 from tests.support import App
 
 ROOT = Path(__file__).parents[2]
@@ -175,6 +176,21 @@ async def test_bad_weather(app: App, tmp_path: Path):
     environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "faults.mjs", folder=tmp_path, **environment)
     assert printed.splitlines()[-1] == "12 checks"
+
+
+@NEEDS_NODE
+async def test_live_lists_and_channels(app: App, tmp_path: Path):
+    told = await given(app, "live")
+    room = {"pattern": "room:{room}", "listen": True, "send": True, "presence": True}
+    assert (await declare(app, room)).status_code == 200
+    async with app.client() as client:
+        body = {"title": "closed", "schema": {"customer": "string"}, "access_level": "AppMember"}
+        assert (await client.post("/v1/public/tables", json=body)).status_code == 201
+    told["saved"]["closed"] = "closed"
+    shutil.copy(FILES / client_versions()[0] / "pilotis.js", tmp_path / "pilotis.mjs")
+    environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
+    printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "live.mjs", folder=tmp_path, **environment)
+    assert printed.splitlines()[-1] == "5 checks"
 
 
 async def test_the_cases_in_deno(app: App, tmp_path: Path):

@@ -62,6 +62,10 @@ METHODS = {
     "downloadFile": "Files.read",
     "downloadFileAtPath": "Files.read",
     "invokeFunction": "Client.functions",
+    "createLiveStream": "Query.live",
+    "publishMessage": "Channel.send",
+    "updatePresence": "Channel.enter",
+    "deletePresence": "Channel.leave",
 }
 WITHOUT = {
     "for developers' programs, by `request`": {

@@ -1,6 +1,8 @@
+import { channels } from "./channels.ts";
 import { ApiError, isApiError } from "./errors.ts";
 import { files } from "./files.ts";
 import { Http, path } from "./http.ts";
+import { Stream } from "./live.ts";
 import { members } from "./members.ts";
 import { rows } from "./rows.ts";
 import { memoryStorage, Sessions } from "./session.ts";
@@ -19,9 +21,11 @@ export function createClient(options: ClientOptions): Client {
   const http = new Http(options);
   const sessions = new Sessions(http, options.storage);
   if (!options.secretKey) http.tokens = sessions;
+  const stream = new Stream(http, sessions);
   return Object.freeze({
     members: members(http, sessions),
-    rows: (table: string) => rows(http, table),
+    rows: (table: string) => rows(http, stream, table),
+    channel: channels(stream),
     table: (table: string) => http.json("GET", path`/v1/public/tables/${table}`),
     tables: async () => (await http.json("GET", "/v1/public/tables")).tables,
     transaction: (collect, given) => write(http, "transactions", collect, given),

@@ -1,12 +1,14 @@
 import { path, type Http } from "./http.ts";
-import type { CallOptions, JsonObject, Page, Query, Row, Rows } from "./types.ts";
+import { live, type Listed, type Order } from "./lists.ts";
+import type { Stream } from "./live.ts";
+import type { CallOptions, JsonObject, LiveListener, Page, Query, Row, Rows } from "./types.ts";
 
 const DATA = "/v1/public/tables/";
 const MAX_PAGE = 1000;
 
 interface Asked {
   where?: JsonObject;
-  order_by?: { column: string; direction: string; ignore_case?: boolean }[];
+  order_by?: Order[];
   limit?: number;
   offset?: number;
   fields?: string[];
@@ -17,17 +19,21 @@ interface Asked {
 class Question implements Query {
   // The fields of a class could be mistaken for columns nowhere: rows are what the server sent.
   readonly #http: Http;
+  readonly #stream: Stream;
+  readonly #table: string;
   readonly #data: string;
   readonly #asked: Asked;
 
-  constructor(http: Http, data: string, asked: Asked) {
+  constructor(http: Http, stream: Stream, table: string, asked: Asked) {
     this.#http = http;
-    this.#data = data;
+    this.#stream = stream;
+    this.#table = table;
+    this.#data = DATA + path`${table}/data`;
     this.#asked = asked;
   }
 
   #with(more: Asked): Query {
-    return new Question(this.#http, this.#data, { ...this.#asked, ...more });
+    return new Question(this.#http, this.#stream, this.#table, { ...this.#asked, ...more });
   }
 
   where(condition: JsonObject): Query {
@@ -98,6 +104,18 @@ class Question implements Query {
     return (await this.#http.json("POST", `${this.#data}/delete-where`, { ...call(options), body })).deleted_count;
   }
 
+  live(listener: LiveListener | Required<LiveListener>["rows"]): () => void {
+    const { where, order_by = [], limit, offset, fields, expand, counts } = this.#asked;
+    const listed: Listed = {
+      subscription: { table_id: this.#table, where, fields },
+      order: order_by,
+      limit,
+      isPlain: !offset && !expand && !counts,
+      read: (most, signal) => this.#page({ limit: most }, { signal }),
+    };
+    return live(this.#stream, listed, listener);
+  }
+
   then<A = Page<Row>, B = never>(
     done?: ((page: Page<Row>) => A | PromiseLike<A>) | null,
     failed?: ((reason: unknown) => B | PromiseLike<B>) | null,
@@ -126,10 +144,10 @@ function reading(options: CallOptions & { fields?: string[]; expand?: string[] }
   return { ...call(options), query: { fields: options.fields?.join(","), expand: options.expand?.join(",") } };
 }
 
-export function rows(http: Http, table: string): Rows {
+export function rows(http: Http, stream: Stream, table: string): Rows {
   const data = DATA + path`${table}/data`;
   const byId = (row: Row | string) => data + path`/${typeof row === "string" ? row : row.id}`;
-  const all = () => new Question(http, data, {});
+  const all = () => new Question(http, stream, table, {});
   const change = (path: string, changes: JsonObject, options?: CallOptions, expected_updated_at?: string) =>
     http.json("PATCH", path, { ...call(options), body: { data: changes, expected_updated_at } });
   const ask = (route: string, body: JsonObject, options?: CallOptions) =>
@@ -138,6 +156,7 @@ export function rows(http: Http, table: string): Rows {
   return {
     all,
     where: (condition) => all().where(condition),
+    live: (listener) => all().live(listener),
     get: (id, options) => http.json("GET", byId(id), reading(options)),
     create: (row, options) => http.json("POST", data, { ...call(options), body: { data: row } }),
     async createMany(many, options) {

@@ -73,7 +73,7 @@ class Realtime:
                 one = stream.subscriptions[given.id] = Subscription(stream, given, table_id)
                 one.compiled = await self._hub.compiled(stream, one)
             except PilotisError as error:
-                raise error.within(place) from None
+                raise _placed(error, place) from None
         for number, asking in enumerate(asked.channels):
             place = f"channels[{number}]"
             state = None
@@ -83,7 +83,7 @@ class Realtime:
                 listening = stream.channels[asking.name] = Listening(stream, asking.name, state)
                 listening.compiled = await self._hub.compiled(stream, listening)
             except PilotisError as error:
-                raise error.within(place) from None
+                raise _placed(error, place) from None
         return stream
 
     def _answer(self, stream: LiveStream, after: Cursor | None) -> Pushed:
@@ -100,6 +100,11 @@ class Realtime:
             return bye("token_expired" if error.code == "TOKEN_EXPIRED" else "session_ended")
 
         return Pushed(opened=opened, closed=closed, ending=ending)
+
+
+def _placed(error: PilotisError, place: str) -> PilotisError:
+    """Return an error that names its subscription or channel, so that a client can go on without that one."""
+    return error.within(place) if error.details else error.at(place)
 
 
 def _require_some(asked: OpenStream) -> None:

@@ -125,6 +125,64 @@ export interface CallOptions {
   timeout?: number;
 }
 
+export type RowChange<Data = JsonObject> = {
+  /** `enter`: the row did not match, or was not visible, and does now; `leave`: it does not match any more. */
+  type: "create" | "update" | "enter" | "leave" | "delete";
+  /** After `leave` and `delete` it has `id` and `updated_at` alone. */
+  row: Pick<Row<Data>, "id" | "updated_at"> & Partial<Row<Data>>;
+  /** Whether the row is too large to be sent: read it by its id. */
+  truncated?: boolean;
+};
+/** Who is told of a live list. */
+export interface LiveListener<Data = JsonObject> {
+  /** Called with the rows, and how many there are in all: first when they have been read, then each time they change. */
+  rows?: (rows: Row<Data>[], total: number) => void;
+  /** Called with each change, for what a list does not show, such as a sound. One may be told twice. */
+  change?: (change: RowChange<Data>) => void;
+  /** Called with false when the connection is lost, and with true when the list is live again. */
+  connected?: (isConnected: boolean) => void;
+  /** Called when the list has ended, such as where the caller may not read it. Without it the error is thrown. */
+  error?: (error: ApiError) => void;
+  /** Ends the list, as the function that `live` returns. */
+  signal?: AbortSignal;
+}
+export interface ChannelMessage<Payload = any> {
+  id: string;
+  channel: string;
+  event: string;
+  payload: Payload;
+  /** The signed-in member that sent it, as the server knows it; null for all others. */
+  from: { member_id: string } | null;
+  at: string;
+}
+/** A page, or another program, that is present in a channel. */
+export interface Present<State = any> {
+  /** Tells it from others of the same member. */
+  key: string;
+  member_id: string | null;
+  state: State;
+}
+export interface ChannelOptions {
+  /** Called where messages may have been missed, as after a lost connection. */
+  missed?: () => void;
+  /** Called when nothing is told any more, as where the caller may not listen. Without it the error is thrown. */
+  error?: (error: ApiError) => void;
+  signal?: AbortSignal;
+}
+/** A channel that the app has declared. */
+export interface Channel {
+  readonly name: string;
+  /** Calls a function with each message of an event; returns what ends that. A sender gets none of its own. */
+  on<Payload = any>(event: string, listener: (payload: Payload, message: ChannelMessage<Payload>) => void, options?: ChannelOptions): () => void;
+  /** Sends a message to those who listen, at most once; resolves to its id. */
+  send(event: string, payload?: unknown, options?: CallOptions): Promise<string>;
+  /** Calls a function with those who are present, now and each time that changes; above 200 with their number alone. */
+  present<State = any>(listener: (present: Present<State>[], count: number) => void, options?: ChannelOptions): () => void;
+  /** Is present from now on, with a state that the others see; a second call changes the state. */
+  enter(state?: JsonObject): Promise<void>;
+  leave(): Promise<void>;
+}
+
 /** An immutable question to a table. `await` runs it, and `for await` reads one row after the other, page by page. */
 export interface Query<Table extends TableTypes = AnyTable> extends PromiseLike<Page<Row<Table["row"]>>>, AsyncIterable<Row<Table["row"]>> {
   /** Adds a condition: rows satisfy all that were added. */
@@ -143,6 +201,11 @@ export interface Query<Table extends TableTypes = AnyTable> extends PromiseLike<
   run(options?: CallOptions): Promise<Page<Row<Table["row"]>>>;
   /** Reads a page by cursor, the first without one: it stays right while rows are added before it. */
   page(options?: CallOptions & { cursor?: string | null }): Promise<Page<Row<Table["row"]>>>;
+  /**
+   * Keeps a list true: calls a function with the rows, and again each time that they change; returns what ends that. It
+   * has `limit` rows, by default the first 1000.
+   */
+  live(listener: LiveListener<Table["row"]> | ((rows: Row<Table["row"]>[], total: number) => void)): () => void;
   first(options?: CallOptions): Promise<Row<Table["row"]> | null>;
   count(options?: CallOptions): Promise<number>;
   /** Changes all rows that satisfy the condition, or none, and returns how many. */
@@ -156,6 +219,8 @@ export interface Rows<Table extends TableTypes = AnyTable> {
   where(condition: Where<Table>): Query<Table>;
   /** All rows. */
   all(): Query<Table>;
+  /** Keeps a list of all rows true, up to 1000; see `Query`. */
+  live(listener: LiveListener<Table["row"]> | ((rows: Row<Table["row"]>[], total: number) => void)): () => void;
   get(id: string, options?: CallOptions & { fields?: Column<Table>[]; expand?: string[] }): Promise<Row<Table["row"]>>;
   create(data: Table["new"], options?: CallOptions): Promise<Row<Table["row"]>>;
   /** Creates rows; `failed` says which were not, and why. Rejects if there is none that was. */
@@ -370,6 +435,7 @@ export interface ClientOptions {
 export interface Client<App extends AppTypes = AnyApp> {
   readonly members: Members;
   rows<Title extends keyof App["tables"] & string>(table: Title): Rows<App["tables"][Title]>;
+  channel(name: string): Channel;
   /** The definition of a table, with its schema. */
   table(table: keyof App["tables"] & string): Promise<JsonObject>;
   tables(): Promise<JsonObject[]>;

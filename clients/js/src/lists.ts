@@ -1,0 +1,206 @@
+import { ApiError } from "./errors.ts";
+import { passes, sleep } from "./http.ts";
+import { call, fail, type Part, type Stream } from "./live.ts";
+import type { JsonObject, LiveListener, Page, Row, RowChange } from "./types.ts";
+
+/** Milliseconds between two readings of a list that cannot be kept by its changes alone. */
+const BETWEEN = 500;
+const AFTER_FAILURE = 2000;
+const MOST_ROWS = 1000;
+
+export interface Order {
+  column: string;
+  direction: string;
+  ignore_case?: boolean;
+}
+/** What a list shows, and how it is read. */
+export interface Listed {
+  subscription: JsonObject;
+  order: Order[];
+  limit?: number;
+  /** Whether changes have all that a row of the list has, and it begins with the first row. */
+  isPlain: boolean;
+  read(limit: number, signal: AbortSignal): Promise<Page<Row>>;
+}
+
+/**
+ * A list that stays true: it is read when the stream is ready, and then changes are applied. Where a change does not tell
+ * what the list is like, since other rows than those in it come in or its order is not known here, it is read again.
+ */
+class List implements Part {
+  private rows: Row[] = [];
+  private total = 0;
+  private isRead = false;
+  private isStale = false;
+  private isReading = false;
+  private isShown = true;
+  private isConnected = false;
+  /** Changes that were told while the rows were read. */
+  private late: RowChange[] | null = null;
+  private readAt = 0;
+  private readonly limit: number;
+  private readonly stopped = new AbortController();
+
+  constructor(
+    private readonly name: string,
+    private readonly listed: Listed,
+    private readonly listener: LiveListener,
+  ) {
+    this.limit = listed.limit ?? MOST_ROWS;
+  }
+
+  asked(): JsonObject {
+    return { id: this.name, ...this.listed.subscription };
+  }
+
+  ready(): void {
+    if (!this.isRead) this.read();
+  }
+
+  forget(): void {
+    this.isRead = false;
+  }
+
+  connected(isConnected: boolean): void {
+    if (this.isConnected !== isConnected) call(this.listener.connected, (this.isConnected = isConnected));
+  }
+
+  ended(error: ApiError): void {
+    this.stop();
+    fail([this.listener.error], error);
+  }
+
+  stop(): void {
+    this.stopped.abort();
+  }
+
+  told(event: string, data: RowChange): void {
+    if (event === "reset") return this.read();
+    call(this.listener.change, { type: data.type, row: data.row });
+    if (this.late) this.late.push(data);
+    else if (this.isRead) this.apply(data);
+  }
+
+  private apply(change: RowChange): void {
+    const { type, row } = change;
+    const at = this.rows.findIndex((one) => one.id === row.id);
+    if (at >= 0 && this.rows[at]!.updated_at > row.updated_at) return;
+    const isWhole = this.total <= this.rows.length;
+    const isGone = type === "leave" || type === "delete";
+    // Also of a row that is not shown: there is one less in all, or others move up.
+    if (!this.listed.isPlain || (isGone ? !isWhole : change.truncated)) return this.read();
+    if (isGone && at < 0) return;
+    const rows = this.rows.filter((one) => one.id !== row.id);
+    if (!isGone) {
+      const place = this.placeIn(rows, row as Row);
+      // Behind the last row are others, which are not here.
+      if (place < 0 || (place === rows.length && !isWhole)) return this.read();
+      rows.splice(place, 0, row as Row);
+    }
+    if (isWhole) this.total = rows.length;
+    else if (at < 0 && type !== "update") this.total++;
+    this.rows = rows.slice(0, this.limit);
+    this.show();
+  }
+
+  /** Where a row belongs; -1 if that is not known. */
+  private placeIn(rows: Row[], row: Row): number {
+    let low = 0;
+    try {
+      for (let high = rows.length; low < high; ) {
+        const middle = (low + high) >> 1;
+        if (this.compare(rows[middle]!, row) < 0) low = middle + 1;
+        else high = middle;
+      }
+    } catch {
+      // A value whose order is not known here, or one that cannot be read.
+      return -1;
+    }
+    return low;
+  }
+
+  /** Compares as the server does: null is last in both directions, the id decides in the end. */
+  private compare(one: Row, other: Row): number {
+    for (const { column, direction, ignore_case } of this.listed.order) {
+      const [a, b] = [valueOf(one, column), valueOf(other, column)];
+      if (a === b) continue;
+      if (a === null || b === null) return a === null ? 1 : -1;
+      if (ignore_case || typeof a !== typeof b || !["number", "bigint", "boolean", "string"].includes(typeof a)) throw a;
+      return (a < b ? -1 : 1) * (direction === "desc" ? -1 : 1);
+    }
+    return one.id < other.id ? -1 : 1;
+  }
+
+  private read(): void {
+    this.isStale = true;
+    if (!this.isReading) void this.readAll();
+  }
+
+  private async readAll(): Promise<void> {
+    const { signal } = this.stopped;
+    this.isReading = true;
+    try {
+      while (this.isStale) {
+        // Also if it is time: a reset may follow at once.
+        await sleep(Math.max(0, this.readAt - Date.now()), signal);
+        this.isStale = false;
+        this.late = [];
+        try {
+          const { rows, total } = await this.listed.read(this.limit, signal);
+          this.rows = rows;
+          this.total = total ?? rows.length;
+          this.isRead = true;
+        } catch (error) {
+          if (signal.aborted) return;
+          if (!(error instanceof ApiError) || !passes(error)) return this.ended(error as ApiError);
+          this.isStale = true;
+        }
+        this.readAt = Date.now() + (this.isStale ? AFTER_FAILURE : BETWEEN);
+        const late = this.late;
+        this.late = null;
+        if (this.isStale) continue;
+        for (const change of late) this.apply(change);
+        this.show();
+      }
+    } catch {
+      // Stopped.
+    } finally {
+      this.isReading = false;
+    }
+  }
+
+  /** Shows the rows once for all changes that came together. */
+  private show(): void {
+    if (!this.isShown) return;
+    this.isShown = false;
+    queueMicrotask(() => {
+      this.isShown = true;
+      if (!this.stopped.signal.aborted) call(this.listener.rows, this.rows, this.total);
+    });
+  }
+}
+
+/** A value by which rows are ordered; throws for one whose order is the server's alone. */
+function valueOf(row: Row, column: string): any {
+  if (column === "id" || column === "created_at" || column === "updated_at") return row[column];
+  if (!(column in row.data)) throw column;
+  const value = row.data[column];
+  // The server compares moments, not their texts, and code points, not pairs of surrogates.
+  if (typeof value === "string" && (/^\d{4}-/.test(value) || /[\ud800-\uffff]/.test(value))) throw column;
+  return value;
+}
+
+/** Keeps a list true until the function that is returned is called, or the signal is aborted. */
+export function live(stream: Stream, listed: Listed, given: LiveListener | Required<LiveListener>["rows"]): () => void {
+  const listener = typeof given === "function" ? { rows: given } : given;
+  const name = stream.name();
+  const list = new List(name, listed, listener);
+  const stop = () => {
+    list.stop();
+    stream.remove("subscriptions", name);
+  };
+  if (listener.signal?.aborted) return stop;
+  listener.signal?.addEventListener("abort", stop, { once: true });
+  stream.add("subscriptions", name, list);
+  return stop;
+}
