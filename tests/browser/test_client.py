@@ -177,7 +177,16 @@ async def test_an_upload_goes_on_where_it_ended(tabs: BrowserContext, page_url: 
     assert (seen[0] > 0.4, seen[-1]) == (True, 1)
 
 
+# As if the network of a page ended, and came back.
+NETWORK = """const real = fetch; let cable = new AbortController();
+globalThis.fetch = (input, init = {}) => cable.signal.aborted ? Promise.reject(new TypeError("Failed to fetch"))
+  : real(input, { ...init, signal: AbortSignal.any([cable.signal, ...(init.signal ? [init.signal] : [])]) });
+globalThis.unplug = () => cable.abort(new TypeError("network error"));
+globalThis.plug = () => { cable = new AbortController(); };"""
+
+
 async def test_lists_and_channels_of_two_pages(tabs: BrowserContext, page_url: str, app: App):
+    await tabs.add_init_script(NETWORK)
     await app.table({"text": "string"}, title="notes")
     assert (await declare(app, {"pattern": "desk", "listen": True, "send": True, "presence": True})).status_code == 200
     one, other = await tab(tabs, page_url, app), await tab(tabs, page_url, app)
@@ -203,12 +212,13 @@ async def test_lists_and_channels_of_two_pages(tabs: BrowserContext, page_url: s
     await other.evaluate("client.channel('desk').send('knock', 7)")
     await one.wait_for_function("globalThis.knocked === 7")
 
-    await tabs.set_offline(True)
+    await one.evaluate("unplug()")
     await one.wait_for_function("connections.at(-1) === false")
     await app.row("notes", {"text": "a"})
-    await tabs.set_offline(False)
+    await one.evaluate("plug()")
     for page in (one, other):
         await page.wait_for_function("notes === 'a b' && connections.at(-1)")
+    assert len(streams) == 3, "One more after the cut, and none for presence."
     assert await one.evaluate("connections") == [True, False, True]
-    await other.close()
+    await other.evaluate("client.channel('desk').leave()")
     await one.wait_for_function("there === 'ada'")

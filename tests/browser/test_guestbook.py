@@ -111,8 +111,9 @@ async def test_guests_write_and_read_entries(browser: Browser, link: str, app: A
             assert width <= 375, "The page scrolls sideways on a phone."
             await keep_picture(bob.page, "guestbook-phone", full_page=True)
 
-        await ada.page.reload()
-        await expect(ada.texts).to_have_count(3)
+        # Her page is live.
+        await expect(ada.texts).to_have_text(["I came by bicycle.", HOSTILE, re.compile("What a fine evening")])
+        await expect(ada.page.get_by_role("heading", name="3 entries")).to_be_visible()
         await keep_picture(ada.page, "guestbook", full_page=True)
 
     async with app.client(app.secret_key) as client:
