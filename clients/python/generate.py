@@ -12,12 +12,14 @@ REPLACED = {
     r"\basyncio\.Lock\b": "threading.Lock",
     r"^import asyncio\n": "",
     r"^import time\n": "import threading\nimport time\n",
-    r"\bAsync(Http|Sessions|Members|Query|RowByKey|Rows|Files|Functions|Iterator|BaseTransport)\b": r"\1",
+    r"\bAsync(Http|Sessions|Members|Query|RowByKey|Rows|Files|Functions|Channel|Iterator|BaseTransport)\b": r"\1",
     r"\bhttpx\.AsyncBaseTransport\b": "httpx.BaseTransport",
     r"\bhttpx\.AsyncClient\b": "httpx.Client",
     r"\bAsyncClient\b": "Client",
     r"__a(enter|exit|iter)__": r"__\1__",
     r"\baclose\b": "close",
+    r"\baread\b": "read",
+    r"\baiter_lines\b": "iter_lines",
     r"^\"\"\".*?\"\"\"": '"""The synchronous client, written from `_async.py` by `generate.py`: change that one."""',
 }
 

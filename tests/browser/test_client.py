@@ -199,7 +199,8 @@ async def test_lists_and_channels_of_two_pages(tabs: BrowserContext, page_url: s
               const rows = (rows, total) => { globalThis.notes = rows.map((row) => row.data.text).join(" "); };
               client.rows("notes").all().orderBy("text").live({ rows, connected });
               client.channel("desk").on("knock", (payload) => { globalThis.knocked = payload; });
-              client.channel("desk").present((all) => { globalThis.there = all.map((one) => one.state.name).sort().join(" "); });
+              const names = (all) => all.map((one) => one.state.name).sort().join(" ");
+              client.channel("desk").present((all) => { globalThis.there = names(all); });
             }"""
         )
         await page.wait_for_function("globalThis.notes === '' && globalThis.there === ''")

@@ -7,8 +7,13 @@ const { saved, url, publicKey } = JSON.parse(process.env.GIVEN);
 function fragile() {
   const opened = [];
   let cut = () => {};
+  let held = null;
   const given = async (input, init) => {
-    if (!String(input).endsWith("/realtime")) return fetch(input, init);
+    if (!String(input).endsWith("/realtime")) {
+      const answer = await fetch(input, init);
+      if (held && String(input).endsWith("/query")) await held;
+      return answer;
+    }
     opened.push(JSON.parse(init.body));
     const answer = await fetch(input, init);
     if (!answer.ok) return answer;
@@ -30,7 +35,7 @@ function fragile() {
     });
     return new Response(body, { status: 200 });
   };
-  return { client: createClient({ url, publicKey, fetch: given }), opened, cut: () => cut() };
+  return { client: createClient({ url, publicKey, fetch: given }), opened, cut: () => cut(), hold: (until) => (held = until) };
 }
 /** Resolves with the values of a listener's call that satisfy a condition, of all calls so far and to come. */
 function calls() {
@@ -85,6 +90,27 @@ const checks = {
     await orders.create({ customer: "after", ...mine });
     await new Promise((soon) => setTimeout(soon, 100));
     assert.equal(list.seen.length, before);
+  },
+  async "what changes while the list is read"() {
+    const { client, hold } = fragile();
+    const list = calls(), changes = calls(), mine = { state: "late" };
+    const gone = await orders.create({ customer: "gone", ...mine });
+    let release;
+    hold(new Promise((resolve) => (release = resolve)));
+    const stop = client.rows(saved.orders).where(mine).live({ rows: list.listener, change: changes.listener });
+    // Until it is read nothing is shown: wait for a change that the stream tells, and make the others after it.
+    const telling = setInterval(() => orders.create({ customer: "x", ...mine }), 50);
+    await changes.until(() => true);
+    clearInterval(telling);
+    await orders.delete(gone);
+    await orders.create({ customer: "last", ...mine });
+    await changes.until((change) => change.row.data?.customer === "last");
+    assert.equal(list.seen.length, 0);
+    release();
+    const [rows] = await list.until((rows) => rows.at(-1).data.customer === "last");
+    assert.deepEqual(rows, (await orders.where(mine)).rows);
+    assert.equal(list.seen.length, 1);
+    stop();
   },
   async "a list of some of the rows"() {
     const list = calls(), mine = { state: "some" };

@@ -190,7 +190,7 @@ async def test_live_lists_and_channels(app: App, tmp_path: Path):
     shutil.copy(FILES / client_versions()[0] / "pilotis.js", tmp_path / "pilotis.mjs")
     environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "live.mjs", folder=tmp_path, **environment)
-    assert printed.splitlines()[-1] == "5 checks"
+    assert printed.splitlines()[-1] == "6 checks"
 
 
 async def test_the_cases_in_deno(app: App, tmp_path: Path):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import httpx
@@ -168,6 +168,46 @@ async def test_what_got_no_answer_happens_once(app: App):
         await client.transaction(lambda t: t.update(table, row.id, {"n": inc(1)}))
         await rows.delete(row.id)
         assert await rows.all().count() == 0
+
+
+async def test_changes_are_told_also_after_a_lost_connection(app: App):
+    table = await app.table({"n": "int", "state": "string"})
+    row = await app.row(table, {"n": 1, "state": "open"})
+
+    class Cut(httpx.AsyncHTTPTransport):
+        """Keeps the streams that were opened, so that they can be cut."""
+
+        streams: ClassVar[list[httpx.Response]] = []
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            response = await super().handle_async_request(request)
+            if request.url.path.endswith("/realtime"):
+                self.streams.append(response)
+            return response
+
+    async with AsyncClient(app.server.url, public_key=app.public_key, transport=Cut()) as client:
+        rows = client.rows(table)
+        live = rows.where(state="open").live()
+        assert (await anext(live)).type == "reset"
+        await rows.update(row["id"], {"n": 2})
+        change = await anext(live)
+        assert (change.type, change.row.data["n"]) == ("update", 2)
+        await Cut.streams[0].aclose()
+        await rows.update(row["id"], {"state": "done"})
+        change = await anext(live)
+        assert (change.type, change.id, change.row) == ("leave", row["id"], None)
+        assert len(Cut.streams) == 2
+        await live.aclose()
+        with pytest.raises(ApiError, match="UNKNOWN_COLUMN"):
+            await anext(rows.where(none=1).live())
+        with pytest.raises(ApiError, match="CHANNEL_DENIED"):
+            await client.channel("none").send("x")
+
+    def listen() -> str:
+        with Client(app.server.url, public_key=app.public_key) as client:
+            return next(client.rows(table).all().live()).type
+
+    assert await asyncio.to_thread(listen) == "reset"
 
 
 async def test_a_busy_server_is_asked_again_but_not_for_ever(app: App):

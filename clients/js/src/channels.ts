@@ -77,14 +77,20 @@ class Room implements Part {
     if (ear.signal?.aborted) return stop;
     ear.signal?.addEventListener("abort", stop, { once: true });
     this.ears.add(ear);
-    if (this.count === null || !this.isOpen) this.open();
-    else this.show(ear);
+    if (this.isOpen) this.show(ear);
+    else this.open();
     return stop;
   }
 
   async enter(state: JsonObject): Promise<void> {
+    const before = this.state;
     this.state = state;
-    if (this.stream.secret && this.isOpen && (await this.change("PUT", { body: { stream: this.stream.secret, state } }))) return;
+    try {
+      if (this.stream.secret && this.isOpen && (await this.change("PUT", { body: { stream: this.stream.secret, state } }))) return;
+    } catch (error) {
+      this.state = before;
+      throw error;
+    }
     await new Promise<void>((resolve, reject) => {
       this.entering.push({ resolve, reject });
       this.open();

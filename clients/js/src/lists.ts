@@ -34,7 +34,7 @@ class List implements Part {
   private isStale = false;
   private isReading = false;
   private isShown = true;
-  private isConnected = false;
+  private isConnected: boolean | undefined;
   /** Changes that were told while the rows were read. */
   private late: RowChange[] | null = null;
   private readAt = 0;
@@ -42,6 +42,7 @@ class List implements Part {
   private readonly stopped = new AbortController();
 
   constructor(
+    private readonly stream: Stream,
     private readonly name: string,
     private readonly listed: Listed,
     private readonly listener: LiveListener,
@@ -53,8 +54,8 @@ class List implements Part {
     return { id: this.name, ...this.listed.subscription };
   }
 
-  ready(): void {
-    if (!this.isRead) this.read();
+  ready(resumed: boolean): void {
+    if (!this.isRead || !resumed) this.read();
   }
 
   forget(): void {
@@ -70,9 +71,11 @@ class List implements Part {
     fail([this.listener.error], error);
   }
 
-  stop(): void {
+  readonly stop = (): void => {
     this.stopped.abort();
-  }
+    this.listener.signal?.removeEventListener("abort", this.stop);
+    this.stream.remove("subscriptions", this.name);
+  };
 
   told(event: string, data: RowChange): void {
     if (event === "reset") return this.read();
@@ -152,6 +155,8 @@ class List implements Part {
           this.isRead = true;
         } catch (error) {
           if (signal.aborted) return;
+          // Then the stream is opened for a visitor, and the list is read once it is ready.
+          if ((error as ApiError).code === "SESSION_ENDED") return this.forget();
           if (!(error instanceof ApiError) || !passes(error)) return this.ended(error as ApiError);
           this.isStale = true;
         }
@@ -194,13 +199,10 @@ function valueOf(row: Row, column: string): any {
 export function live(stream: Stream, listed: Listed, given: LiveListener | Required<LiveListener>["rows"]): () => void {
   const listener = typeof given === "function" ? { rows: given } : given;
   const name = stream.name();
-  const list = new List(name, listed, listener);
-  const stop = () => {
-    list.stop();
-    stream.remove("subscriptions", name);
-  };
-  if (listener.signal?.aborted) return stop;
-  listener.signal?.addEventListener("abort", stop, { once: true });
-  stream.add("subscriptions", name, list);
-  return stop;
+  const list = new List(stream, name, listed, listener);
+  if (!listener.signal?.aborted) {
+    listener.signal?.addEventListener("abort", list.stop);
+    stream.add("subscriptions", name, list);
+  }
+  return list.stop;
 }

@@ -14,10 +14,10 @@ const LONGEST_WAIT = 10_000;
 export interface Part {
   /** Its entry in the request. */
   asked(): JsonObject;
-  /** From now on it is told everything. */
-  ready(): void;
+  /** From now on it is told everything; with `resumed` also what there was since it was last told. */
+  ready(resumed: boolean): void;
   told(event: string, data: any): void;
-  /** It was told all of what it has so far to somebody else: the member has changed. */
+  /** The member has changed: what it was told so far may not be so for the new one. */
   forget(): void;
   connected(isConnected: boolean): void;
   ended(error: ApiError): void;
@@ -137,7 +137,7 @@ export class Stream {
       this.failures = 0;
       for (const part of this.all()) {
         part.connected(true);
-        part.ready();
+        part.ready(told.resumed);
       }
     } else if (told && event !== "bye") {
       const [kind, name]: [Kind, string] = told.channel ? ["channels", told.channel] : ["subscriptions", told.subscription];

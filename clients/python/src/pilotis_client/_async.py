@@ -14,9 +14,11 @@ from typing import Any, BinaryIO, Generic, overload
 import httpx
 
 from pilotis_client import _shared
-from pilotis_client._shared import ApiError, Data, Operations, Page, Row, Storage, filled, page_of, path, row_of
+from pilotis_client._shared import ApiError, Change, Data, Operations, Page, Row, Storage, filled, page_of, path, row_of
 
 _MEMBERS = "/v1/public/app-members"
+_REALTIME = "/v1/public/realtime"
+_SILENCE = 50.0  # Seconds without a line, after which a stream is dead: the server says something every 20.
 
 
 class AsyncHttp:
@@ -69,12 +71,13 @@ class AsyncHttp:
         auth: bool = True,
         reads: bool = False,
         once: bool = False,
+        stream: bool = False,
         timeout: float | None = None,
     ) -> httpx.Response:
         """Return an answer with a status below 400; raises `ApiError`.
 
         `token` is the credential in place of the member's, `auth` says whether there is any; `reads` that a POST only
-        reads, and `once` that the caller repeats the request.
+        reads, `once` that the caller repeats the request, and `stream` that the caller reads and closes the answer.
         """
         elsewhere = place.startswith(("http://", "https://"))
         lines = dict(headers or {}) if elsewhere else {"X-Public-Key": self._public_key, **(headers or {})}
@@ -98,17 +101,19 @@ class AsyncHttp:
             else:
                 lines.pop("Authorization", None)
             try:
-                response = await self._client.request(
+                request = self._client.build_request(
                     method,
                     place if elsewhere else self.url + place,
                     params=given or None,
                     headers=lines,
                     content=content,
-                    timeout=max(0.001, deadline - time.monotonic()),
+                    timeout=_SILENCE if stream else max(0.001, deadline - time.monotonic()),
                 )
+                response = await self._client.send(request, stream=stream)
                 self._notice(response)
                 if response.status_code < 400:
                     return response
+                await response.aread()
                 failed = _shared.error_of(response)
             except httpx.TimeoutException as error:
                 raise ApiError(0, "TIMEOUT", f"No answer within {seconds} s.") from error
@@ -128,6 +133,40 @@ class AsyncHttp:
             if number >= retries or not failed.passes or left <= 0:
                 raise failed
             await asyncio.sleep(_shared.pause(number, failed.retry_after, left))
+            number += 1
+
+    async def events(self, body: Mapping[str, Any]) -> AsyncIterator[tuple[str, Any]]:
+        """Yield the events of a stream and their data, and go on after a lost connection; raises `ApiError`."""
+        last: str | None = None
+        number = 0
+        while True:
+            wait: float | None = None
+            try:
+                asked = {**body, **filled(after=last)}
+                response = await self.send("POST", _REALTIME, body=asked, reads=True, once=True, stream=True)
+            except ApiError as error:
+                if not error.passes:
+                    raise
+                wait = error.retry_after
+            else:
+                fields: dict[str, str] = {}
+                try:
+                    async for line in response.aiter_lines():
+                        if line:
+                            name, _, fields[name] = line.partition(": ")
+                            continue
+                        if "data" in fields:
+                            number = 0
+                            told = json.loads(fields["data"], parse_float=self._parse_float)
+                            yield fields["event"], told
+                            wait = told["retry_ms"] / 1000 if fields["event"] == "bye" else None
+                        last = fields.get("id", last)
+                        fields = {}
+                except httpx.TransportError:
+                    pass
+                finally:
+                    await response.aclose()
+            await asyncio.sleep(_shared.pause(number, wait, self.timeout))
             number += 1
 
     def _notice(self, response: httpx.Response) -> None:
@@ -304,8 +343,9 @@ class AsyncMembers:
 class AsyncQuery(Generic[Data]):
     """An immutable question to a table: `run` reads a page, and iterating reads all rows, page by page."""
 
-    def __init__(self, http: AsyncHttp, data: str, asked: Mapping[str, Any]) -> None:
-        self._http, self._data, self._asked = http, data, asked
+    def __init__(self, http: AsyncHttp, table: str, asked: Mapping[str, Any]) -> None:
+        self._http, self._table, self._asked = http, table, asked
+        self._data = f"/v1/public/tables{path(table)}/data"
 
     def where(self, condition: Mapping[str, Any] | None = None, **columns: Any) -> AsyncQuery[Data]:
         """Add conditions: rows satisfy all that were added."""
@@ -370,6 +410,22 @@ class AsyncQuery(Generic[Data]):
         found: int = (await self._http.json("POST", f"{self._data}/delete-where", body=body))["deleted_count"]
         return found
 
+    async def live(self) -> AsyncIterator[Change[Data]]:
+        """Yield the changes of the rows as they happen.
+
+        The first is a `reset`: read the rows, and apply what follows, unless a row of yours has a later `updated_at`.
+        After a lost connection it goes on where it was, or with another `reset`. `limit` and the order have no effect.
+        """
+        asked = filled(where=self._asked.get("where"), fields=self._asked.get("fields"))
+        body = {"subscriptions": [{"id": "rows", "table_id": self._table, **asked}]}
+        async for event, told in self._http.events(body):
+            if event == "reset" and "code" in told:
+                raise ApiError(0, told["code"], "The rows are not told any more.", told)
+            if event == "reset" or (event == "ready" and not told["resumed"]):
+                yield Change("reset")
+            elif event == "change":
+                yield _shared.change_of(told)
+
     async def __aiter__(self) -> AsyncIterator[Row[Data]]:
         left = self._asked.get("limit")
         cursor: str | None = "first"
@@ -381,7 +437,7 @@ class AsyncQuery(Generic[Data]):
             cursor = page.cursor
 
     def _with(self, **more: Any) -> AsyncQuery[Data]:
-        return AsyncQuery(self._http, self._data, {**self._asked, **more})
+        return AsyncQuery(self._http, self._table, {**self._asked, **more})
 
     async def _page(self, **more: Any) -> Page[Data]:
         return page_of(await self._http.json("POST", f"{self._data}/query", body={**self._asked, **more}, reads=True))
@@ -416,7 +472,7 @@ class AsyncRows(Generic[Data]):
 
     def all(self) -> AsyncQuery[Data]:
         """Return the question for all rows."""
-        return AsyncQuery(self._http, self._data, {})
+        return AsyncQuery(self._http, self._table, {})
 
     def where(self, condition: Mapping[str, Any] | None = None, **columns: Any) -> AsyncQuery[Data]:
         """Return the question for the rows that satisfy a condition."""
@@ -603,6 +659,19 @@ class AsyncFunctions:
         return done["result"]
 
 
+class AsyncChannel:
+    """A channel that the app has declared."""
+
+    def __init__(self, http: AsyncHttp, name: str) -> None:
+        self._http, self._place = http, f"{_REALTIME}/channels{path(name)}/messages"
+
+    async def send(self, event: str, payload: Any = None) -> str:
+        """Send a message to those who listen, at most once, and return its id."""
+        body = {"event": event, "payload": payload}
+        found: str = (await self._http.json("POST", self._place, body=body, once=True))["ids"][0]
+        return found
+
+
 class AsyncClient:
     """The client of an app. It has one member: make one for each of several.
 
@@ -651,6 +720,10 @@ class AsyncClient:
     def rows(self, table: str, kind: type[Any] | None = None) -> AsyncRows[Any]:  # noqa: ARG002 - for type checkers
         """Return the rows of a table, by its title or id; `kind` is a `TypedDict` that `pilotis types` has written."""
         return AsyncRows(self._http, table)
+
+    def channel(self, name: str) -> AsyncChannel:
+        """Return a channel by its name."""
+        return AsyncChannel(self._http, name)
 
     def files(self, storage: str) -> AsyncFiles:
         """Return the files of a storage, by its name or id."""

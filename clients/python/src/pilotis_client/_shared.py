@@ -78,6 +78,20 @@ class Row(Generic[Data]):
 
 
 @dataclass(frozen=True)
+class Change(Generic[Data]):
+    """What happened to the rows of a question.
+
+    `type` is `create`, `update`, `enter` (the row did not match, or was not visible, and does now), `leave`, `delete`,
+    or `reset`: read the rows again, since changes may have been missed. `row` is None at `reset`, `leave` and `delete`,
+    and for a row that is too large to be sent; `id` is None at `reset`.
+    """
+
+    type: str
+    id: str | None = None
+    row: Row[Data] | None = None
+
+
+@dataclass(frozen=True)
 class Page(Generic[Data]):
     """Rows, how many there are in all, or None if they were not counted, and where the next page begins, or None."""
 
@@ -208,6 +222,12 @@ def row_of(found: Mapping[str, Any]) -> Row[Any]:
     known = ("id", "data", "created_at", "updated_at")
     more = {name: value for name, value in found.items() if name not in known}
     return Row(found["id"], found["data"], found["created_at"], found["updated_at"], more)
+
+
+def change_of(told: Mapping[str, Any]) -> Change[Any]:
+    """Return the change of an event."""
+    row = told["row"]
+    return Change(told["type"], row["id"], row_of(row) if "data" in row else None)
 
 
 def page_of(found: Mapping[str, Any]) -> Page[Any]:
