@@ -8,10 +8,13 @@ from playwright.async_api import Page, expect
 
 from pilotis.account_pages.pages import PAGES
 from pilotis.kit.languages import LANGUAGES
+from tests.accounts.authenticator import code, enrolled
+from tests.accounts.test_factors import age, forget_steps
+from tests.accounts.test_gate import settings
 from tests.chromium import PICTURES, keep_picture
 from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles
-from tests.mail.world import MEMBERS, account, mails, sign_up, token_of, verified
+from tests.mail.world import MEMBERS, account, mails, sign_in, sign_up, token_of, verified
 from tests.support import App, Server
 from tests.waiting import until
 
@@ -133,6 +136,234 @@ async def test_who_was_invited_to_a_team_by_mail_signs_in_and_joins(server: Serv
         assert [one["team_id"] for one in (await client.get(f"{MEMBERS}/teams")).json()["teams"]] == [team]
 
 
+async def fill_in(page: Page, login: str, password: str = PASSWORD) -> None:
+    await page.get_by_label("Login ID or e-mail address").fill(login)
+    await page.get_by_label("Password").fill(password)
+    await press(page, "Sign in")
+
+
+async def pictures(page: Page, name: str) -> None:
+    """Pictures of both widths and themes."""
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme)
+        await keep_picture(page, f"{name}-{theme}", full_page=True)
+        await page.set_viewport_size(NARROW)
+        await keep_picture(page, f"{name}-{theme}-phone", full_page=True)
+        await page.set_viewport_size(WIDE)
+    await page.emulate_media(color_scheme="light")
+
+
+async def test_a_mail_signs_in_by_its_code_or_by_its_link(server: Server, app: App, visit: Opening, axe: str) -> None:
+    await settings(app, methods={"email_code": True, "email_link": True})
+    async with visit(address(server, app, "sign-in")) as page:
+        await press(page, "Sign in by mail")
+        assert await obstacles(page, axe) == []
+        await page.get_by_label("E-mail address").fill("ada@example.com")
+        await press(page, "Send the mail")
+        await expect(page.get_by_text("If ada@example.com can sign in here")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        await pictures(page, "account-mailed")
+        (mail,) = await mails(app, 1)
+        await page.get_by_label("Code").fill("000000" if mail["code"] != "000000" else "111111")
+        await press(page, "Sign in")
+        await expect(page.get_by_role("status")).to_contain_text("The code is wrong")
+        await page.get_by_label("Code").fill(mail["code"])
+        await press(page, "Sign in")
+        await expect(page.get_by_text("Signed in as ada@example.com")).to_be_visible()
+        # Who has no password is asked for none.
+        await page.get_by_text("Delete the account").click()
+        for field in await page.get_by_label("Current password").all():
+            await expect(field).to_be_hidden()
+        await press(page, "Sign out")
+        await press(page, "Sign in by mail")
+        await page.get_by_label("E-mail address").fill("ada@example.com")
+        await press(page, "Send the mail")
+        link = (await mails(app, 2))[0]["link"]
+    async with visit("about:blank") as page:
+        # A link is opened by machines too: only a person signs in by it.
+        for _ in range(2):
+            await page.goto(link)
+            await expect(page.get_by_text("It signs you in on this device.")).to_be_visible()
+            assert link.partition("#")[2] not in page.url
+            await page.goto("about:blank")
+        await page.goto(link)
+        await press(page, "Sign in")
+        await expect(page.get_by_text("Signed in as ada@example.com")).to_be_visible()
+        await page.goto("about:blank")
+        await page.goto(link)
+        await press(page, "Sign in")
+        await expect(page.get_by_role("status")).to_contain_text("was used or has expired")
+
+
+async def test_a_changed_address_is_undone_by_the_mail_to_the_old_one(server: Server, app: App, visit: Opening) -> None:
+    await verified(app, "ada", "ada@example.com")
+    async with visit(address(server, app, "sign-in")) as page:
+        await fill_in(page, "ada")
+        await page.get_by_label("New e-mail address").fill("ada@example.org")
+        await press(page, "Send a code")
+        (mail,) = await mails(app, 1, purpose="change_email")
+        await page.get_by_label("Code").fill(mail["code"])
+        await press(page, "Confirm")
+        await expect(page.get_by_role("status")).to_contain_text("Your address is confirmed.")
+        await expect(page.get_by_text("ada@example.org")).to_be_visible()
+        (notice,) = await mails(app, 1, purpose="address_changed")
+        await page.goto(notice["link"])
+        assert (await sign_in(app, "ada@example.org", PASSWORD)).status_code == 200
+        await press(page, "Get the account back")
+        await expect(page.get_by_role("status")).to_contain_text("has this address again")
+        await pictures(page, "account-undone")
+        assert (await sign_in(app, "ada", PASSWORD)).status_code == 401
+        (reset,) = await mails(app, 1, purpose="reset_password")
+        assert reset["recipient"] == "ada@example.com"
+        # The page is open already, so that the browser only changes the fragment.
+        await page.goto(notice["link"])
+        await press(page, "Get the account back")
+        await expect(page.get_by_role("status")).to_contain_text("was used or has expired")
+
+
+async def test_an_authenticator_app_is_set_up_and_asked_for(server: Server, app: App, visit: Opening, axe: str) -> None:
+    await settings(app, second_factor="optional")
+    ada = await sign_up(app, "ada")
+    async with visit(address(server, app, "sign-in")) as page:
+        await fill_in(page, "ada")
+        await expect(page.get_by_role("heading", name="Second factor")).to_be_visible()
+        # After five minutes the page asks who it is, and goes on.
+        await age(app, ada)
+        await press(page, "Set up an authenticator app")
+        dialog = page.get_by_role("dialog", name="Confirm that it is you")
+        await dialog.get_by_label("Password").fill("wrong password")
+        await dialog.get_by_role("button", name="Confirm").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("The password is wrong.")
+        assert await obstacles(page, axe) == []
+        await pictures(page, "account-proof")
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("heading", name="Set up your authenticator app")).to_have_count(0)
+        await press(page, "Set up an authenticator app")
+        await dialog.get_by_label("Password").fill(PASSWORD)
+        await dialog.get_by_role("button", name="Confirm").click()
+        picture = page.get_by_role("img", name="QR code")
+        assert await picture.evaluate("(one) => one.decode().then(() => one.naturalWidth)") > 100
+        assert await obstacles(page, axe) == []
+        await pictures(page, "account-authenticator")
+        secret = await page.locator("#key").text_content() or ""
+        await page.get_by_label("Code").fill(code(secret))
+        await press(page, "Confirm")
+        await expect(page.locator("#codes code")).to_have_count(10)
+        shown = await page.locator("#codes code").all_text_contents()
+        assert len(set(shown)) == 10
+        assert await obstacles(page, axe) == []
+        await pictures(page, "account-recovery")
+        await press(page, "I have kept them")
+        await expect(page.get_by_text("Recovery codes left: 10.")).to_be_visible()
+        assert await page.locator("#codes code").count() == 0
+        assert await obstacles(page, axe) == []
+        await pictures(page, "account-factors")
+        await press(page, "Sign out")
+        await forget_steps(app)
+        for given in (code(secret), shown[0]):
+            await fill_in(page, "ada")
+            await page.get_by_label("Code of your authenticator app").fill("000000")
+            await press(page, "Confirm")
+            await expect(page.get_by_role("status")).to_contain_text("The code is wrong")
+            await pictures(page, "account-factor")
+            await page.get_by_label("Code of your authenticator app").fill(given)
+            await press(page, "Confirm")
+            await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+            await press(page, "Sign out")
+        await fill_in(page, "ada")
+        await page.get_by_label("Code of your authenticator app").fill(shown[1])
+        await press(page, "Confirm")
+        await expect(page.get_by_text("Recovery codes left: 8.")).to_be_visible()
+        await press(page, "Remove the authenticator app")
+        await expect(page.get_by_role("status")).to_contain_text("The authenticator app is removed.")
+        await press(page, "Sign out")
+        await fill_in(page, "ada")
+        await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+
+
+async def test_a_member_sees_its_devices_and_signs_them_out(server: Server, app: App, visit: Opening, axe: str) -> None:
+    ada = await sign_up(app, "ada")
+    phone = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605 Version/18.0 Mobile Safari/604"
+    async with app.client(**{"user-agent": phone}) as client:
+        body = {"login_id": "ada", "password": PASSWORD}
+        on_phone = (await client.post(f"{MEMBERS}/signin", json=body)).json()["access_token"]
+
+    async def status(token: str) -> int:
+        async with app.client(token) as client:
+            return (await client.get(f"{MEMBERS}/me")).status_code
+
+    async with visit(address(server, app, "sign-in")) as page:
+        await fill_in(page, "ada")
+        rows = page.locator("#devices li")
+        await expect(rows).to_have_count(3)
+        await expect(rows.filter(has_text="This device").get_by_role("button")).to_have_count(0)
+        assert await obstacles(page, axe) == []
+        await pictures(page, "account-devices")
+        await rows.filter(has_text="Safari · iPhone").get_by_role("button").click()
+        await expect(page.get_by_role("status")).to_contain_text("You are signed out there.")
+        assert (await status(on_phone), await status(ada["access_token"])) == (401, 200)
+        await press(page, "Sign out everywhere else")
+        await expect(rows).to_have_count(1)
+        assert await status(ada["access_token"]) == 401
+
+
+async def test_a_passkey_signs_in_and_is_a_second_factor(server: Server, app: App, visit: Opening) -> None:
+    # A passkey belongs to a name, which the server's own address has not.
+    origin = server.url.replace("127.0.0.1", "localhost")
+    await settings(
+        app, methods={"passkey": True}, passkey_domain="localhost", allowed_origins=[origin], second_factor="optional"
+    )
+    ada = await sign_up(app, "ada")
+    await enrolled(app, ada["access_token"])
+    async with visit(address(server, app, "sign-in")) as page:
+        await expect(page.get_by_role("button", name="Sign in with a passkey")).to_have_count(0)
+        devtools = await page.context.new_cdp_session(page)
+        await devtools.send("WebAuthn.enable")
+        options = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True}
+        options |= {"isUserVerified": True, "automaticPresenceSimulation": True}
+        key = (await devtools.send("WebAuthn.addVirtualAuthenticator", {"options": options}))["authenticatorId"]
+        await page.goto(address(server, app, "sign-in").replace(server.url, origin))
+        await forget_steps(app)
+        await fill_in(page, "ada")
+        async with app.client(ada["access_token"]) as client:
+            codes = (await client.post(f"{MEMBERS}/me/recovery-codes")).json()["recovery_codes"]
+        await page.get_by_label("Code of your authenticator app").fill(codes[0])
+        await press(page, "Confirm")
+        await press(page, "Add a passkey")
+        await expect(page.get_by_role("status")).to_contain_text("The passkey is added.")
+        await pictures(page, "account-passkeys")
+        await press(page, "Sign out")
+        await press(page, "Sign in with a passkey")
+        await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+        await press(page, "Sign out")
+        await fill_in(page, "ada")
+        await press(page, "Use a passkey")
+        await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+        await page.locator("#own-passkeys").get_by_role("button").click()
+        await expect(page.get_by_role("status")).to_contain_text("The passkey is removed.")
+        await press(page, "Sign out")
+        await devtools.send("WebAuthn.setUserVerified", {"authenticatorId": key, "isUserVerified": False})
+        await press(page, "Sign in with a passkey")
+        await expect(page.get_by_role("status")).to_contain_text("No passkey was used.")
+
+
+async def test_only_what_the_app_allows_is_offered(server: Server, app: App, visit: Opening) -> None:
+    async with visit(address(server, app, "sign-in")) as page:
+        await expect(page.get_by_role("button")).to_have_text(["Sign in"])
+        await settings(app, sign_up="closed", methods={"password": False, "email_link": True})
+        await page.reload()
+        await expect(page.get_by_role("button")).to_have_text(["Sign in by mail"])
+        await expect(page.get_by_role("link")).to_have_count(0)
+        email = page.get_by_role("textbox", name="E-mail address")
+        for verification in ("optional", "required", "off"):
+            await settings(app, email_verification=verification)
+            await page.goto(address(server, app, "sign-up"))
+            if verification == "off":
+                await expect(email).to_have_count(0)
+            else:
+                await expect(email).to_have_js_property("required", verification == "required")
+
+
 async def test_the_pages_are_in_nobodys_way(server: Server, app: App, visit: Opening, axe: str) -> None:
     async with owner_of(app).client(app) as console:
         await console.patch("", json={"name": "</script><b>Café & Söhne {{data}}"})
@@ -142,7 +373,7 @@ async def test_the_pages_are_in_nobodys_way(server: Server, app: App, visit: Ope
         async with visit("about:blank", color_scheme=theme) as page:
             for name in PAGES:
                 await page.set_viewport_size(WIDE)
-                link = "#mv_x" if name in {"verify", "reset", "invite"} else ""
+                link = "#mv_x" if name in {"verify", "reset", "undo", "invite"} else ""
                 await page.goto(f"{address(server, app, name)}?lang={language}{link}")
                 shown = "sign-in" if name in {"account", "invite"} else name
                 await expect(page.locator(f"[data-page={shown}] h1")).to_be_visible()
@@ -178,5 +409,9 @@ def test_a_language_has_every_text_with_its_places(language: str) -> None:
         assert list(other[part]) == list(english[part])
         for key, text in other[part].items():
             assert text.strip()
-            places = [one for one in ("{app}", "{number}", "{email}", "{name}") if one in english[part][key]]
+            places = [
+                one
+                for one in ("{app}", "{number}", "{email}", "{name}", "{team}", "{date}", "{count}")
+                if one in english[part][key]
+            ]
             assert [one for one in places if one not in text] == []

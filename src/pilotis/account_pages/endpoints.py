@@ -20,7 +20,7 @@ from pilotis.kit.languages import LANGUAGES, preferred
 
 
 class AccountPages(Endpoints, tag="Pages"):
-    """Sign-in, sign-up, forgotten passwords, mailed links, and the account."""
+    """Sign-in, sign-up, second factors, forgotten passwords, mailed links, and the account."""
 
     def __init__(self, apps: Apps, origin: str) -> None:
         """`origin` is the server's, from which the pages use a key."""
@@ -37,4 +37,4 @@ class AccountPages(Endpoints, tag="Pages"):
         language = next((one for one in LANGUAGES if one == wanted), None)
         language = language or preferred(call.header(b"accept-language")) or "en"
         key = await self._apps.page_key(app_id, self._origin)
-        return account_page(page, app.name, key, app.limits, language)
+        return account_page(page, app, key, self._origin, language)

@@ -2,25 +2,55 @@
 // Values are inserted only by textContent, and tokens stay in this function's memory.
 (() => {
   /**
+   * @typedef {{password: boolean, email_code: boolean, email_link: boolean, passkey_origins: string[],
+   *   sign_up: boolean, email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required"}} Settings
    * @typedef {{page: string, app: string, public_key: string | null, language: string, texts: Record<string, string>,
-   *   errors: Record<string, string>}} Data
+   *   errors: Record<string, string>, settings: Settings}} Data
+   * @typedef {{session_id: string, user_agent: string | null, refreshed_at: string, is_current: boolean}} Device
+   * @typedef {{id: string, name: string, created_at: string}} Passkey
    */
   const MEMBERS = "/v1/public/app-members";
   /** An element of the page. @param {string} id */
   const $ = (id) => /** @type {HTMLInputElement} */ (document.getElementById(id));
   /** @type {Data} */
   const data = JSON.parse($("data").textContent || "");
-  const { texts, errors } = data;
+  const { texts, errors, settings } = data;
   const sections = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-page]")]);
   const forms = /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-form]"));
-  const [codeText, who, address, ownPassword, deny, invited] = [
+  // Sections that are not shown are not in the document.
+  const [codeText, mailedText, who, address, ownLabel, ownPassword, deny, invited, noFactor] = [
     "code-text",
+    "mailed-text",
     "who",
     "address",
+    "own-label",
     "own-password",
     "deny",
     "invited",
+    "no-factor",
   ].map($);
+  const [factorState, factorPart, passkeyPart, ownPasskeys, devices, qr, key, codes] = [
+    "factor-state",
+    "factors",
+    "passkeys",
+    "own-passkeys",
+    "devices",
+    "qr",
+    "key",
+    "codes",
+  ].map($);
+  const [last, lastLabel, proofForm, proofLabel, proofValue, proofFault, proofCancel] = [
+    "last",
+    "last-label",
+    "proof-form",
+    "proof-label",
+    "proof-value",
+    "proof-fault",
+    "proof-cancel",
+  ].map($);
+  const proof = /** @type {HTMLDialogElement} */ (document.getElementById("proof"));
+  proof.remove();
+  const hasPasskeys = settings.passkey_origins.includes(location.origin) && passkeys.work();
   // Which field of a request a sentence is about.
   const FIELDS = /** @type {Record<string, string>} */ ({
     login_id: "INVALID_LOGIN",
@@ -35,6 +65,7 @@
   if (linkToken) history.replaceState(null, "", location.pathname + location.search);
 
   let token = "";
+  // What the code that was mailed last, or the second factor, is entered with.
   let ticket = "";
 
   const headers = () => ({
@@ -44,18 +75,20 @@
     ...(token ? { Authorization: `Bearer ${token}` } : {}),
   });
 
-  /** What the server has not done, by its code. */
+  /** What the server has not done, by its code; `found` is its answer. */
   class Rejected extends Error {
-    /** @param {string} code */
-    constructor(code) {
+    /** @param {string} code @param {any} [found] */
+    constructor(code, found = {}) {
       super(code);
       this.code = code;
+      this.found = found;
     }
   }
 
   /**
-   * Send a request; throws `Rejected`.
+   * Send a request, again after the member has proved who it is where that is asked for; throws `Rejected`.
    * @param {string} method @param {string} path @param {object} [body]
+   * @returns {Promise<any>}
    */
   async function call(method, path, body) {
     /** @type {Response} */
@@ -71,8 +104,48 @@
     }
     const found = await answer.json().catch(() => ({}));
     if (answer.ok) return found;
+    if (found.code === "REAUTHENTICATION_REQUIRED" && found.methods?.length && !proof.open) {
+      await prove(found.methods);
+      return call(method, path, body);
+    }
     const field = found.details?.[0]?.field;
-    throw new Rejected(found.code === "VALIDATION_FAILED" ? FIELDS[field] || "OTHER" : found.code || "OTHER");
+    throw new Rejected(found.code === "VALIDATION_FAILED" ? FIELDS[field] || "OTHER" : found.code || "OTHER", found);
+  }
+
+  /** What an authenticator app or a list of recovery codes gives. @param {string} code */
+  const factorOf = (code) => (/^\d{6}$/.test(code.trim()) ? { totp: code.trim() } : { recovery_code: code.trim() });
+
+  /** Let the member prove who it is, by one of some methods. @param {string[]} methods @returns {Promise<void>} */
+  function prove(methods) {
+    const isPassword = methods.includes("password");
+    proofLabel.textContent = isPassword ? texts.password : texts.any_code;
+    proofValue.type = isPassword ? "password" : "text";
+    proofValue.autocomplete = isPassword ? "current-password" : "one-time-code";
+    proofValue.value = "";
+    proofFault.hidden = true;
+    document.body.append(proof);
+    proof.showModal();
+    return new Promise((resolve, reject) => {
+      proofForm.onsubmit = async (event) => {
+        event.preventDefault();
+        const given = isPassword ? { password: proofValue.value } : factorOf(proofValue.value);
+        try {
+          token = (await call("POST", `${MEMBERS}/me/reauthenticate`, given)).access_token;
+          proof.close();
+          resolve();
+        } catch (error) {
+          if (!(error instanceof Rejected)) throw error;
+          proofFault.textContent = errors[error.code] || errors.OTHER;
+          proofFault.hidden = false;
+          proofValue.select();
+        }
+      };
+      // Escape closes it too; after the proof this changes nothing.
+      proof.onclose = () => {
+        proof.remove();
+        reject(new Rejected("CANCELLED"));
+      };
+    });
   }
 
   /** @param {string} kind @param {string} text */
@@ -94,6 +167,10 @@
   function show(name) {
     $("status").replaceChildren();
     for (const form of forms) form.reset();
+    // What is shown once is not in the document either.
+    codes.replaceChildren();
+    key.textContent = "";
+    qr.removeAttribute("src");
     for (const section of sections) {
       section.hidden = section.dataset.page !== name;
       // Password managers find the fields of one form alone.
@@ -121,15 +198,151 @@
       token = "";
       go("sign-in");
     }
-    say("error", errors[error.code] || errors.OTHER);
+    if (error.code === "CANCELLED") $("status").replaceChildren();
+    else say("error", errors[error.code] || errors.OTHER);
   }
 
+  /** Sign in by a request, or ask for the second factor that it takes. @param {string} path @param {object} body */
+  async function enter(path, body) {
+    try {
+      token = (await call("POST", `${MEMBERS}/${path}`, body)).access_token;
+    } catch (error) {
+      if (!(error instanceof Rejected && error.code === "SECOND_FACTOR_REQUIRED")) throw error;
+      ticket = error.found.ticket;
+      const hasCodes = error.found.factors.includes("totp");
+      const hasPasskey = hasPasskeys && error.found.factors.includes("passkey");
+      formOf("factor").hidden = !hasCodes;
+      formOf("passkey-factor").hidden = !hasPasskey;
+      noFactor.hidden = hasCodes || hasPasskey;
+      show("factor");
+      return;
+    }
+    ticket = "";
+    go(home);
+  }
+
+  /** What the browser does with a passkey; the member may refuse. @param {() => Promise<object>} action */
+  async function withPasskey(action) {
+    try {
+      return await action();
+    } catch {
+      throw new Rejected("PASSKEY_UNUSED");
+    }
+  }
+
+  /** @param {string} time */
+  const when = (time) =>
+    new Intl.DateTimeFormat(data.language, { dateStyle: "medium", timeStyle: "short" }).format(new Date(time));
+
+  /** A browser and its system, by what it calls itself. @param {string | null} agent */
+  function deviceName(agent) {
+    /** @param {[RegExp, string][]} known */
+    const first = (known) => known.find(([pattern]) => pattern.test(agent || ""))?.[1];
+    const browser = first([
+      [/Edg/, "Edge"],
+      [/OPR\//, "Opera"],
+      [/Firefox|FxiOS/, "Firefox"],
+      [/Chrom|CriOS/, "Chrome"],
+      [/Safari/, "Safari"],
+    ]);
+    const system = first([
+      [/Windows/, "Windows"],
+      [/Android/, "Android"],
+      [/iPhone/, "iPhone"],
+      [/iPad/, "iPad"],
+      [/Mac OS/, "macOS"],
+      [/Linux/, "Linux"],
+    ]);
+    return [browser, system].filter(Boolean).join(" · ") || agent?.slice(0, 60) || texts.unknown_device;
+  }
+
+  /**
+   * A line of a list, perhaps with a button.
+   * @param {string} name @param {string} hint @param {string} [label] @param {() => Promise<void>} [action]
+   */
+  function row(name, hint, label, action) {
+    const [line, text, soft] = ["li", "span", "small"].map((tag) => document.createElement(tag));
+    text.textContent = name;
+    soft.textContent = hint;
+    text.append(soft);
+    line.append(text);
+    if (label && action) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = label;
+      button.setAttribute("aria-label", `${label}: ${name}, ${hint}`);
+      button.addEventListener("click", () => run(action));
+      line.append(button);
+    }
+    return line;
+  }
+
+  /** Fill the account's section. */
   async function account() {
-    const own = await call("GET", `${MEMBERS}/me/account`);
+    const [own, factors, { sessions }] = await Promise.all(
+      ["account", "factors", "sessions"].map((part) => call("GET", `${MEMBERS}/me/${part}`)),
+    );
     who.textContent = texts.signed_in_as.replace("{name}", own.nickname || own.login_id || own.email || "");
     address.textContent = own.email || (own.pending_email ? `${own.pending_email}: ${texts.unconfirmed}` : "");
-    formOf("address").hidden = own.email !== null;
-    ownPassword.hidden = own.login_id === null;
+    formOf("address").hidden = settings.email_verification === "off";
+    ownLabel.textContent = own.email ? texts.new_address : texts.address;
+    ownPassword.hidden = own.login_id === null || !settings.password;
+    // Who signed up by mail has no password, or the server says so.
+    last.required = own.login_id !== null;
+    last.hidden = lastLabel.hidden = own.login_id === null;
+    showFactors(factors);
+    devices.replaceChildren(
+      .../** @type {Device[]} */ (sessions).map(({ session_id, user_agent, refreshed_at, is_current }) =>
+        is_current
+          ? row(deviceName(user_agent), texts.this_device)
+          : row(
+              deviceName(user_agent),
+              texts.last_used.replace("{date}", when(refreshed_at)),
+              texts.sign_out,
+              async () => {
+                await call("DELETE", `${MEMBERS}/me/sessions/${session_id}`);
+                await account();
+                done(texts.ended);
+              },
+            ),
+      ),
+    );
+    formOf("end-others").hidden = sessions.length < 2;
+  }
+
+  /** @param {{totp: {created_at: string} | null, recovery_codes: {left: number}, passkeys: Passkey[]}} factors */
+  function showFactors({ totp, recovery_codes, passkeys }) {
+    factorPart.hidden = !totp && settings.second_factor === "off";
+    const missing = settings.second_factor === "required" ? texts.factor_required : texts.factor_optional;
+    factorState.textContent = totp
+      ? texts.factor_set.replace("{date}", when(totp.created_at)).replace("{count}", String(recovery_codes.left))
+      : missing;
+    formOf("set-up").hidden = totp !== null;
+    formOf("renew").hidden = formOf("remove-factor").hidden = totp === null;
+    passkeyPart.hidden = !hasPasskeys && !passkeys.length;
+    formOf("add-passkey").hidden = !hasPasskeys;
+    ownPasskeys.replaceChildren(
+      ...passkeys.map(({ id, name, created_at }) =>
+        row(name, when(created_at), texts.remove, async () => {
+          await call("DELETE", `${MEMBERS}/me/passkeys/${id}`);
+          await account();
+          done(texts.passkey_removed);
+        }),
+      ),
+    );
+  }
+
+  /** Show recovery codes, for the only time. @param {{recovery_codes: string[]}} answer */
+  function showCodes({ recovery_codes }) {
+    show("recovery");
+    codes.replaceChildren(
+      ...recovery_codes.map((code) => {
+        const [line, text] = ["li", "code"].map((tag) => document.createElement(tag));
+        text.textContent = code;
+        line.append(text);
+        return line;
+      }),
+    );
   }
 
   async function invitation() {
@@ -148,9 +361,26 @@
 
   /** What each form does with its fields. @type {Record<string, (given: Record<string, string>) => Promise<void>>} */
   const actions = {
-    "sign-in": async (given) => {
-      token = (await call("POST", `${MEMBERS}/signin`, given)).access_token;
-      go(home);
+    "sign-in": (given) => enter("signin", given),
+    "passkey-sign-in": async () => {
+      const started = await call("POST", `${MEMBERS}/passkey-sign-in/start`);
+      const credential = await withPasskey(() => passkeys.get(started.options));
+      await enter("passkey-sign-in", { ticket: started.ticket, credential });
+    },
+    "to-mail": async () => show("mail"),
+    mail: async ({ email }) => {
+      ticket = (await call("POST", `${MEMBERS}/email-sign-in`, { email })).ticket;
+      show("mailed");
+      mailedText.textContent = (settings.email_code ? texts.mailed_code : texts.mailed_link).replace("{email}", email);
+      formOf("mailed").hidden = !settings.email_code;
+    },
+    mailed: ({ code }) => enter("email-sign-in/confirm", { code, ticket }),
+    link: () => enter("email-sign-in/confirm", { token: linkToken }),
+    factor: ({ code }) => enter("second-factor", { ticket, ...factorOf(code) }),
+    "passkey-factor": async () => {
+      const { options } = await call("POST", `${MEMBERS}/second-factor/start`, { ticket });
+      const passkey = await withPasskey(() => passkeys.get(options));
+      await enter("second-factor", { ticket, passkey });
     },
     "sign-up": async ({ email, ...given }) => {
       const body = { ...given, language: data.language, ...(email ? { email } : {}) };
@@ -174,6 +404,11 @@
       go("sign-in");
       done(texts.reset_done);
     },
+    undo: async () => {
+      await call("POST", `${MEMBERS}/email-undo`, { token: linkToken });
+      formOf("undo").hidden = true;
+      done(texts.undo_done);
+    },
     invite: async () => {
       await call("POST", `${MEMBERS}/invitations/accept`, { token: linkToken });
       go("account");
@@ -193,6 +428,34 @@
       formOf("password").reset();
       done(texts.password_changed);
     },
+    "set-up": async () => {
+      const found = await call("POST", `${MEMBERS}/me/totp`);
+      show("authenticator");
+      const picture = found.qr.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ');
+      /** @type {any} */ (qr).src = `data:image/svg+xml,${encodeURIComponent(picture)}`;
+      key.textContent = found.secret;
+    },
+    authenticator: async ({ code }) => showCodes(await call("POST", `${MEMBERS}/me/totp/confirm`, { code })),
+    renew: async () => showCodes(await call("POST", `${MEMBERS}/me/recovery-codes`)),
+    recovery: async () => go("account"),
+    "remove-factor": async () => {
+      await call("DELETE", `${MEMBERS}/me/totp`);
+      await account();
+      done(texts.factor_removed);
+    },
+    "add-passkey": async () => {
+      const started = await call("POST", `${MEMBERS}/me/passkeys/start`);
+      const credential = await withPasskey(() => passkeys.create(started.options));
+      const name = deviceName(navigator.userAgent);
+      await call("POST", `${MEMBERS}/me/passkeys`, { ticket: started.ticket, credential, name });
+      await account();
+      done(texts.passkey_added);
+    },
+    "end-others": async () => {
+      await call("POST", `${MEMBERS}/me/sessions/end-others`);
+      await account();
+      done(texts.ended);
+    },
     "sign-out": async () => {
       await call("POST", `${MEMBERS}/signout`);
       token = "";
@@ -200,7 +463,12 @@
       done(texts.signed_out);
     },
     delete: async ({ password }) => {
-      await call("DELETE", `${MEMBERS}/me`, { password });
+      try {
+        await call("DELETE", `${MEMBERS}/me`, password ? { password } : {});
+      } catch (error) {
+        last.hidden = lastLabel.hidden = false;
+        throw error;
+      }
       token = "";
       go("sign-in");
       done(texts.deleted);
@@ -241,15 +509,28 @@
       done(texts.deny_done);
     }),
   );
+  proofCancel.addEventListener("click", () => proof.close());
   // The session lasts as long as the page, whose memory alone has its token.
   addEventListener("pagehide", () => {
     if (token) fetch(`${MEMBERS}/signout`, { method: "POST", headers: headers(), keepalive: true });
   });
+  // Another link of a mail for a page that is open.
+  addEventListener("hashchange", () => location.reload());
   addEventListener("popstate", () => go(location.pathname.split("/").pop() || "sign-in"));
 
-  const needsLink = ["reset", "verify", "invite"].includes(data.page);
+  formOf("sign-in").hidden = $("to-forgot").hidden = !settings.password;
+  formOf("to-mail").hidden = !settings.email_code && !settings.email_link;
+  formOf("passkey-sign-in").hidden = !hasPasskeys;
+  for (const id of ["new-email-label", "new-email", "email-why"]) $(id).hidden = settings.email_verification === "off";
+  if (settings.email_verification === "required") {
+    $("new-email").required = true;
+    $("new-email-label").textContent = texts.address;
+  }
+  $("to-sign-up").hidden = !settings.sign_up || !settings.password;
+
+  const needsLink = ["reset", "verify", "undo", "invite"].includes(data.page);
   if (["account", "invite"].includes(data.page)) go(data.page);
-  else show(data.page);
+  else show(data.page === "sign-in" && linkToken ? "link" : data.page);
   if (needsLink && !linkToken) {
     formOf(data.page).hidden = true;
     say("error", texts.no_token);

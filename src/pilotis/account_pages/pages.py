@@ -13,13 +13,13 @@ from importlib.resources import files
 
 import msgspec
 
+from pilotis.http.api.principals import AppInfo
 from pilotis.http.reference.page import page
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
 from pilotis.kit.languages import Language
-from pilotis.limits import Limits
 
-PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "invite", "account")
+PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "undo", "invite", "account")
 
 _FOLDER = files("pilotis.account_pages")
 _PLACE = re.compile(r"\{\{([a-z_]+)\}\}")
@@ -33,9 +33,9 @@ class Texts(msgspec.Struct, frozen=True):
     errors: dict[str, str]
 
 
-def account_page(name: str, app_name: str, public_key: str | None, limits: Limits, language: Language) -> Reply:
-    """Return one of `PAGES`, for an app that members reach by a public key."""
-    values = {"app": app_name, "number": str(limits.password_min_length)}
+def account_page(name: str, app: AppInfo, public_key: str | None, origin: str, language: Language) -> Reply:
+    """Return one of `PAGES`, for an app that members reach by a public key; `origin` is the server's own."""
+    values = {"app": app.name, "number": str(app.limits.password_min_length)}
     known = texts_of(language)
     texts, errors = (
         {key: _VALUE.sub(lambda found: values[found[1]], text) for key, text in part.items()}
@@ -43,21 +43,37 @@ def account_page(name: str, app_name: str, public_key: str | None, limits: Limit
     )
     data = {
         "page": name,
-        "app": app_name,
+        "app": app.name,
         "public_key": public_key,
         "language": language,
+        "settings": _settings(app, origin),
         "texts": texts,
         "errors": errors,
     }
     places = {
         **{key: escape(text) for key, text in texts.items()},
-        "shortest": str(limits.password_min_length),
-        "longest": str(limits.password_max_length),
+        "shortest": str(app.limits.password_min_length),
+        "longest": str(app.limits.password_max_length),
         # No text ends the element early.
         "data": json.encode(data).decode().replace("<", "\\u003c"),
     }
     body = _PLACE.sub(lambda found: places[found[1]], _asset("page.html"))
-    return page(app_name, body, script=_asset("page.js"), has_bar=False, language=language)
+    return page(app.name, body, script=_asset("passkeys.js") + _asset("page.js"), has_bar=False, language=language)
+
+
+def _settings(app: AppInfo, origin: str) -> dict[str, object]:
+    """Return what of an app's account settings the pages show or leave out."""
+    accounts = app.accounts
+    origins = accounts.allowed_origins if accounts.passkey_domain else [origin]
+    return {
+        "password": app.allow_id_password_login,
+        "email_code": accounts.email_code,
+        "email_link": accounts.email_link,
+        "passkey_origins": origins if accounts.passkey else [],
+        "sign_up": accounts.sign_up == "open",
+        "email_verification": accounts.email_verification,
+        "second_factor": accounts.second_factor,
+    }
 
 
 @functools.cache
