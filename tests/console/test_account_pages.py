@@ -347,7 +347,7 @@ async def test_a_passkey_signs_in_and_is_a_second_factor(server: Server, app: Ap
         await expect(page.get_by_role("status")).to_contain_text("No passkey was used.")
 
 
-async def test_only_what_the_app_allows_is_offered(server: Server, app: App, visit: Opening) -> None:
+async def test_the_pages_follow_the_settings_of_accounts(server: Server, app: App, visit: Opening) -> None:
     async with visit(address(server, app, "sign-in")) as page:
         await expect(page.get_by_role("button")).to_have_text(["Sign in"])
         await settings(app, sign_up="closed", methods={"password": False, "email_link": True})
@@ -362,6 +362,18 @@ async def test_only_what_the_app_allows_is_offered(server: Server, app: App, vis
                 await expect(email).to_have_count(0)
             else:
                 await expect(email).to_have_js_property("required", verification == "required")
+        await settings(app, sign_up="open", login_id_form="email", email_verification="optional")
+        await settings(app, methods={"password": True})
+        await page.reload()
+        await expect(email).to_have_count(1)
+        await email.fill("ada@example.com")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Create account")
+        await expect(page.get_by_text("mailed to ada@example.com")).to_be_visible()
+        (mail,) = await mails(app, 1)
+        await page.get_by_label("Code").fill(mail["code"])
+        await press(page, "Confirm")
+        await expect(page.get_by_role("status")).to_contain_text("Your address is confirmed.")
 
 
 async def test_the_pages_are_in_nobodys_way(server: Server, app: App, visit: Opening, axe: str) -> None:

@@ -3,7 +3,7 @@
 (() => {
   /**
    * @typedef {{password: boolean, email_code: boolean, email_link: boolean, passkey_origins: string[],
-   *   sign_up: boolean, email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required"}} Settings
+   *   sign_up: boolean, login_id_form: "any" | "email", email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required"}} Settings
    * @typedef {{page: string, app: string, public_key: string | null, language: string, texts: Record<string, string>,
    *   errors: Record<string, string>, settings: Settings}} Data
    * @typedef {{session_id: string, user_agent: string | null, refreshed_at: string, is_current: boolean}} Device
@@ -386,6 +386,7 @@
       const body = { ...given, language: data.language, ...(email ? { email } : {}) };
       token = (await call("POST", `${MEMBERS}/signup`, body)).access_token;
       ticket = "";
+      if (settings.login_id_form === "email" && settings.email_verification !== "off") email = given.login_id;
       if (email) askForCode(email);
       else go(home);
     },
@@ -521,11 +522,16 @@
   formOf("sign-in").hidden = $("to-forgot").hidden = !settings.password;
   formOf("to-mail").hidden = !settings.email_code && !settings.email_link;
   formOf("passkey-sign-in").hidden = !hasPasskeys;
-  for (const id of ["new-email-label", "new-email", "email-why"]) $(id).hidden = settings.email_verification === "off";
-  if (settings.email_verification === "required") {
+  const isLogin = settings.login_id_form === "email";
+  if (isLogin) {
+    $("new-login-label").textContent = texts.address;
+    $("new-login").type = "email";
+  } else if (settings.email_verification === "required") {
     $("new-email").required = true;
     $("new-email-label").textContent = texts.address;
   }
+  for (const id of ["new-email-label", "new-email", "email-why"])
+    $(id).hidden = isLogin || settings.email_verification === "off";
   $("to-sign-up").hidden = !settings.sign_up || !settings.password;
 
   const needsLink = ["reset", "verify", "undo", "invite"].includes(data.page);
