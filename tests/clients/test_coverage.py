@@ -168,6 +168,8 @@ WITHOUT = {
     },
     "the client has another way": {
         "getViewResult",
+        "createLiveTicket",
+        "getLiveStream",
         "deleteResumableUpload",
         "getResumableUploadOptions",
         "getResumableUploadOptionsOfUpload",
