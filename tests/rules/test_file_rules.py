@@ -419,6 +419,7 @@ BATCHES = {"_by_id", "_by_path", "_inserts", "_completions"}
 DOORS = {"_ruling", "rules_of", "access", "allow", "listed", "_upload_limit", "usable_accesses", "_send"}
 # Functions whose statements on files ask nobody, and why that is right.
 WITHOUT_DOOR = {
+    "rule_tests.FileRuleTests._items": "An editor tries rules: the file is what they are to judge.",
     "listing.Listing.folder": "The folder that the same request has just created, when it is repeated.",
     "listing.Listing.move": OWN_SIDE,
     "uploads.service.Uploads.__init__": "It makes what the functions below use.",
