@@ -172,3 +172,19 @@ async def test_rows_of_ones_teams_are_told_by_what_the_rule_looks_up(app: App):
         await app.row(table, {"name": "unseen", "team": "red"})
         assert (await first.change())[2]["name"] == "unseen"
         assert second.events == []
+
+
+async def test_a_member_who_joins_a_team_reads_its_rows_again(app: App):
+    rule = {"team": {"$in": {"$member": "teams"}}}
+    table = await ruled(app, {"name": "string", "team": "string"}, {"read": rule, "create": True})
+    ada = await app.member("ada")
+    async with manager(app) as side, app.client(ada["access_token"]) as client:
+        team = (await side.post("/teams", json={"name": "red"})).json()["team_id"]
+        async with listening(client, {"id": "a", "table_id": table}) as told:
+            await app.row(table, {"name": "before", "team": team})
+            answer = await side.put(f"/teams/{team}/members/{ada['member_id']}", json={"roles": []})
+            assert answer.status_code == 200, answer.text
+            assert await told.next() == [("reset", {"subscription": "a", "reason": "access"})]
+            await app.row(table, {"name": "x", "team": "another"})
+            await app.row(table, {"name": "y", "team": team})
+            assert (await told.change())[2] == {"name": "y", "team": team}

@@ -31,6 +31,7 @@ from pilotis.data.realtime.subscriptions import (
     Watched,
     compile_facts,
     compile_rows,
+    listed,
     lookups,
     scope_question,
 )
@@ -229,7 +230,9 @@ class Hub:
         return compiled
 
     async def _scope(self, table: PreparedTable, visible: Visibility) -> Scope | None:
-        """Return what an `$exists` of the rule allows as values of a column: so one statement serves all members."""
+        """Return what a part of the rule allows as values of a column: so one statement serves all members."""
+        if (scope := listed(visible.rule)) is not None:
+            return scope
         asked = scope_question(visible.rule, visible.tables)
         if asked is None:
             return None
@@ -237,7 +240,7 @@ class Hub:
         rows = await table.fetch_plain(found.sql, *found.values)
         if found.key is None or len(rows) > MAX_SCOPE or not all(isinstance(row["value"], str) for row in rows):
             return None
-        return Scope(exists, found.key, [row["value"] for row in rows])
+        return Scope({"$exists": exists}, found.key, [row["value"] for row in rows])
 
     async def join(self, stream: LiveStream, after: Cursor | None) -> None:
         """Begin to tell a stream what changes, first what has since its cursor."""

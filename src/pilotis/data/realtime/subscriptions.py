@@ -84,11 +84,23 @@ class Watched(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """The rows that an `$exists` of a folded rule allows, as values of one column: what a member's teams are."""
+    """The rows that a `part` of a folded rule allows, as values of one column: what a member's teams are."""
 
-    exists: Json
+    part: Mapping[str, Json]
     column: str
     values: Sequence[str]
+
+
+def listed(rule: Folded) -> Scope | None:
+    """Return the first comparison of a column with a list at the top of a folded rule; None without one."""
+    for part in _parts(rule):
+        ((name, value),) = part.items()
+        if name.startswith("$") and name != CREATOR_NAME:
+            continue
+        values = value.get("$in") if isinstance(value, Mapping) and value.keys() == {"$in"} else None
+        if isinstance(values, list) and len(values) <= MAX_SCOPE and all(isinstance(one, str) for one in values):
+            return Scope(part, name, values)
+    return None
 
 
 def scope_question(rule: Folded, tables: Mapping[UUID, TableSchema]) -> tuple[Json, Question] | None:
@@ -136,14 +148,15 @@ def compile_rows(
     equal: dict[str, str] = {}
     scoped = None if scope is None else _scoped(scope, table)
     if scoped is not None and scope is not None:
-        rule = {"$and": [part for part in _parts(rule) if part != {"$exists": scope.exists}]}
+        rule = {"$and": [part for part in _parts(rule) if part != scope.part]}
     rest_of_rule = _without_equalities(rule, table, equal, of_rule=True, own=own)
     rest_of_where = _without_equalities(asked, seen, equal, of_rule=False, own=own)
-    if scoped is not None and scope is not None:
+    if scoped is not None:
+        column, values = scoped
         # A value beside it that is none of them meets no row.
-        mine = [equal[scoped]] if scoped in equal else scope.values
-        texts = [value for value in mine if value in set(scope.values)] or [_NO_VALUE]
-        equal[scoped] = texts[0]
+        texts = [value for value in ([equal[column]] if column in equal else values) if value in values]
+        texts = list(dict.fromkeys(texts)) or [_NO_VALUE]
+        equal[column] = texts[0]
     equal = dict(sorted(equal.items()))
     remaining = msgspec.structs.replace(visible, rule=rest_of_rule or True)
 
@@ -160,15 +173,18 @@ def compile_rows(
     watched = _watched(table, seen, identity, equal, arguments, sql, condition, is_timed=_is_timed(table.schema))
     if scoped is None:
         return watched
-    return watched._replace(keys=[tuple((equal | {scoped: text}).values()) for text in texts])
+    return watched._replace(keys=[tuple((equal | {column: text}).values()) for text in texts])
 
 
-def _scoped(scope: Scope, table: PreparedTable) -> str | None:
-    """Return the expression of a scope's column; None if rows cannot be looked up by it."""
-    if scope.column == CREATOR_NAME:
-        return CREATOR_OPERAND.sql
-    found = operand(table.schema, column_name_of(table.schema, scope.column), Arguments(hash_=table.hash))
-    return found.sql if found.kind in {Kind.TEXT, Kind.UUID} else None
+def _scoped(scope: Scope, table: PreparedTable) -> tuple[str, frozenset[str]] | None:
+    """Return the expression of a scope's column, and the texts of its values; None if no rows are looked up by it."""
+    found = CREATOR_OPERAND
+    if scope.column != CREATOR_NAME:
+        found = operand(table.schema, column_name_of(table.schema, scope.column), Arguments(hash_=table.hash))
+    if found.kind not in {Kind.TEXT, Kind.UUID}:
+        return None
+    converted = map(found.convert, scope.values)
+    return found.sql, frozenset(_TEXTS[found.kind](value) for value in converted if value is not None)
 
 
 def compile_facts(table: PreparedTable, where: Mapping[str, Json]) -> Watched:
