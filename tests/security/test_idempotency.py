@@ -55,8 +55,8 @@ def test_each_post_that_creates_says_what():
     makers = [e for e in endpoint_table() if e.method == "POST" and e.status == 201 and "/tus" not in e.path]
     assert len(makers) > 10
     # A pushed authorization request (RFC 9126) and a registration (RFC 7591, section 3.2) are new ones each time; there
-    # is one first signing key.
-    once = {"/oauth/par", "/oauth/register", "/v1/apps/:app_id/oauth/keys"}
+    # is one first signing key. A ticket is for one stream.
+    once = {"/oauth/par", "/oauth/register", "/v1/apps/:app_id/oauth/keys", "/v1/public/realtime/tickets"}
     assert {e.path for e in makers if e.creates is None} == once
 
 

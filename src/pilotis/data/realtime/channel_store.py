@@ -10,7 +10,7 @@ from asyncpg import Connection
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.kit import json
 
-NODE_SECONDS = 15
+NODE_SECONDS = 20
 """How long a process that listens is remembered without saying so again."""
 _MESSAGE_SECONDS = 60
 

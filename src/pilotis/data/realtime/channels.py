@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import asyncpg
 import structlog
 
 from pilotis.data.realtime import channel_store
@@ -131,6 +132,7 @@ class Channels:
         self._counts: Counter[Hashable] = Counter()
         self._second = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ticking: asyncio.Task[None] | None = None
         self.sent = 0
 
     # Streams
@@ -312,8 +314,13 @@ class Channels:
         for app in self._apps.values():
             self._start(self._hear(app))
 
-    async def tick(self) -> None:
-        """Every few seconds: say that this process listens, repeat who is present, and drop who was elsewhere."""
+    def tick_soon(self) -> None:
+        """Do what is due every few seconds, unless it is still being done."""
+        if self._ticking is None or self._ticking.done():
+            self._ticking = self._start(self._tick())
+
+    async def _tick(self) -> None:
+        """Say that this process listens, repeat who is present, and drop who was elsewhere."""
         for app_id, app in list(self._apps.items()):
             if not app.channels:
                 del self._apps[app_id]
@@ -394,16 +401,17 @@ class Channels:
         await channel_store.tell(self._database, app.app_id, self._node_id(), [body.decode() for body in bodies])
         self._control.publish_soon(Topic.CHANNELS, str(app.app_id), at_once=True)
 
-    def _start(self, work: Any) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         async def run() -> None:
             try:
                 await work
-            except (PilotisError, OSError):
+            except (PilotisError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 _log.warning("channels not reached")
 
         task = asyncio.create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         """End what is still being sent."""

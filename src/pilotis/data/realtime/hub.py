@@ -291,18 +291,23 @@ class Hub:
         while True:
             await asyncio.sleep(1.0)
             now = time.monotonic()
-            seconds = max(_POLL_SECONDS, len(self._feeds) / _MAX_POLLS)
-            for app_id, feed in list(self._feeds.items()):
-                for stream in list(feed.streams):
-                    stream.tick(now)
-                feed.poll(now, seconds)
-                if feed.is_idle(now):
-                    feed.task.cancel()
-                    del self._feeds[app_id]
+            try:
+                self._tick_feeds(now)
+            except Exception:
+                _log.exception("tick failed")
             if now >= channels_at:
                 channels_at = now + _CHANNELS_SECONDS
-                with suppress(PilotisError, OSError):
-                    await self.channels.tick()
+                self.channels.tick_soon()
+
+    def _tick_feeds(self, now: float) -> None:
+        seconds = max(_POLL_SECONDS, len(self._feeds) / _MAX_POLLS)
+        for app_id, feed in list(self._feeds.items()):
+            for stream in list(feed.streams):
+                stream.tick(now)
+            feed.poll(now, seconds)
+            if feed.is_idle(now):
+                feed.task.cancel()
+                del self._feeds[app_id]
 
 
 class Feed:
