@@ -71,13 +71,11 @@ class Tickets:
     async def create(self, principal: AnyPrincipal, asked: OpenStream) -> LiveTicket:
         """Return a ticket for a stream; raises the errors of opening it."""
         app = app_of(principal)
+        await self._realtime.prepared(principal, "", asked, was_asked_to_resume=False)
         if not isinstance(principal, PublicClient | AppMember):
             raise TicketCallerError
-        if isinstance(principal, AppMember):
-            principal = msgspec.structs.replace(principal, member=await principal.member.confirmed())
-            if principal.member.session_id == NO_SESSION:
-                raise TicketCallerError
-        await self._realtime.prepared(principal, "", asked, was_asked_to_resume=False)
+        if isinstance(principal, AppMember) and principal.member.session_id == NO_SESSION:
+            raise TicketCallerError
         minted = single_use.mint(_PREFIX, app.app_id)
         member = principal.member
         expires_at = await ticket_store.insert(
