@@ -203,10 +203,17 @@ async def test_whatever_ends_the_session_is_told(
             )
             for _ in range(2):
                 headers = {"Authorization": f"Bearer {refresh}"}
-                await member.post("/v1/auth/re-issue", headers=headers)
+                answer = await member.post("/v1/auth/re-issue", headers=headers)
+                if answer.is_success:
+                    # A token stays good until its successor was used.
+                    used = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+                    assert (await member.get("/v1/public/app-members/me", headers=used)).status_code == 200
                 await run_sql(
                     provider.app.server,
-                    "update pilotis.sessions set refreshed_at = refreshed_at - interval '1 hour' where app_id = $1",
+                    """
+                    update pilotis.sessions set refreshed_at = refreshed_at - interval '1 hour',
+                        successor_used_at = successor_used_at - interval '1 hour' where app_id = $1
+                    """,
                     app_id,
                 )
     claims = await logout_token(receiver, provider)

@@ -20,7 +20,7 @@ from tests.services import address, connected
 from tests.support import App, Server
 from tests.waiting import until
 
-SEED = int(os.environ.get("TEST_SEED", "1"))
+SEED = os.environ.get("TEST_SEED", "1")
 FAMILIES = families()
 # Their examples call functions.
 _RUNNING = {"Functions", "Workflows"}

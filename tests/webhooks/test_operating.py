@@ -137,7 +137,8 @@ async def test_the_data_of_an_event_goes_a_day_after_it_was_delivered_everywhere
         assert_error(await client.post(f"{path}/{delivered['id']}/redeliver"), 409, "EVENT_EXPIRED")
         assert (await client.post(f"{path}/{failing['id']}/redeliver")).is_success
         listed = (await client.get("/events", params={"type": "member.created"})).json()["data"]
-    assert [one["data"] is None for one in listed] == [False, False, True]
+    # Events of one millisecond are in any order.
+    assert [one["id"] for one in listed if one["data"] is None] == [delivered["event_id"]]
     await webhook.ended(3)
 
 
