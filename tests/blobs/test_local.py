@@ -5,6 +5,7 @@ import fcntl
 import os
 import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,9 @@ async def test_a_copy_where_links_are_used_up(store: LocalStore, objects: Path, 
     (tmp_path / "links").mkdir()
     for number in range(most - source.stat().st_nlink):
         os.link(source, tmp_path / "links" / str(number))
+    with suppress(OSError):
+        os.link(source, tmp_path / "links" / "more")
+        pytest.skip("needs a file system with few links to a file, as ext4")
     copied = await store.copy("staging/a/1", "blobs/a/1")
     assert (copied.sha256, copied.content_type) == (hex_sha256(content(1000)), "image/png")
     assert not (objects / "blobs/a/1").samefile(source)

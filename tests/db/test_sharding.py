@@ -22,7 +22,7 @@ from tests import databases
 from tests.backstage import run_sql
 from tests.database import connection_to
 from tests.events.listening import target
-from tests.services import stale_node
+from tests.services import CLIENT, stale_node
 from tests.support import App, Server, assert_error, plain_client
 from tests.waiting import until
 
@@ -134,7 +134,7 @@ async def test_on_several_nodes_row_counts_are_statements_of_their_own(app: App)
         create = {"type": "create", "table_id": table_id, "data": {"n": 7}}
         delete = {"type": "delete", "table_id": table_id, "doc_id": msgspec.json.decode(made[1])["id"]}
         sent = [msgspec.Raw(msgspec.json.encode(one)) for one in (create, create, delete)]
-        await services.batches.transaction(caller, sent)
+        await services.batches.transaction(caller, CLIENT, sent)
         stored = await connection.fetchval(table.statements.row_count())
         assert stored == await connection.fetchval(f"select count(*) from {table.schema.physical}") == 5
 

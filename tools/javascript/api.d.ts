@@ -746,6 +746,10 @@ declare namespace Api {
     tables: number;
     columns: number;
   }
+  interface EndedPresence {
+    message: string;
+    name: string;
+  }
   interface EndedSessions {
     message: string;
     sessions: number;
@@ -2722,7 +2726,7 @@ declare namespace Api {
     "DELETE /v1/public/app-members/teams/{}": DeletedTeam;
     "DELETE /v1/public/app-members/teams/{}/invitations/{}": RevokedTeamInvitation;
     "DELETE /v1/public/app-members/teams/{}/members/{}": RemovedTeamMember;
-    "DELETE /v1/public/realtime/channels/{}/presence": PresenceResult;
+    "DELETE /v1/public/realtime/channels/{}/presence": EndedPresence;
     "DELETE /v1/public/storages/files/{}/items/{}": Deleted;
     "DELETE /v1/public/storages/webs/{}/page-metas": PageMetaDeleted;
     "DELETE /v1/public/storages/webs/{}/page-metas/all": PageMetasDeleted;

@@ -13,6 +13,7 @@ from pilotis.data.realtime.subscriptions import NotSupportedInSubscriptionError
 from pilotis.data.realtime.tickets import LiveTicketInvalidError, TicketCallerError, Tickets
 from pilotis.data.realtime.types import (
     ChannelPatterns,
+    EndedPresence,
     LiveTicket,
     NewMessages,
     OpenStream,
@@ -109,10 +110,10 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
         return PresenceResult(name)
 
     @delete(f"{_CHANNEL}/presence", access=_LISTEN, errors=[*_CHANNEL_ERRORS, StreamNotFoundError])
-    async def end_presence(self, call: Call, name: str, query: StreamQuery) -> PresenceResult:
+    async def end_presence(self, call: Call, name: str, query: StreamQuery) -> EndedPresence:
         """Make a stream invisible to the others in a channel; it goes on listening."""
         await self._channels.end_presence(call.principal, _name(name), query.stream)
-        return PresenceResult(name)
+        return EndedPresence("The stream is not visible in the channel any more.", name)
 
 
 class ChannelEndpoints(Endpoints, tag="Live rows", examples=CHANNELS):

@@ -69,7 +69,7 @@ EXAMPLES += [
         operation="deletePresence",
         path={"name": "room:42"},
         query={"stream": "$STREAM_ID"},
-        answer={"channel": "room:42"},
+        answer={"message": "The stream is not visible in the channel any more.", "name": "room:42"},
     ),
 ]
 

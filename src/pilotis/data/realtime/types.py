@@ -201,12 +201,19 @@ class StreamQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PresenceResult(msgspec.Struct):
-    """The channel in which a stream is present now, or is not any more."""
+    """The channel in which a stream is present now."""
 
     channel: str
 
 
-class ChannelPattern(msgspec.Struct, forbid_unknown_fields=True):
+class EndedPresence(msgspec.Struct):
+    """The channel in which a stream is not present any more, by its name."""
+
+    message: str
+    name: str
+
+
+class ChannelPattern(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Channels whose names match a pattern such as `room:{room}`, and the rules about them.
 
     `listen` and `send` are null (nobody but the app itself), true (everybody), or a rule as those of tables, about no
