@@ -450,7 +450,9 @@ async def test_columns_refer_to_keys_and_members(server: Server, app: App, visit
     await app.row(prices, {"amount": 5, "product": "cup-1", "seller": seller})
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/tables/{prices}/schema")
+        await page.get_by_role("button", name="Reference, product").click()
         await page.get_by_label("What product refers to").select_option(label="→ products by sku")
+        await page.get_by_role("button", name="Reference, seller").click()
         await page.get_by_label("What seller refers to").select_option(label="→ members")
         await page.get_by_label("When what seller refers to is deleted").select_option("set_null")
         await keep_picture(page, "reference-kinds")

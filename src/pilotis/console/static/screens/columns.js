@@ -1,5 +1,5 @@
 /** The columns of a table as they are edited: in a new table, and in the schema of one. */
-import { html } from "../vendor/view.js";
+import { html, useState } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
 import { tables } from "../state/app.js";
 import { plain } from "../ui/format.js";
@@ -90,12 +90,23 @@ const waysOf = (draft) =>
   draft.refers === MEMBERS ? ["keep", "set_null", "cascade"] : ["restrict", "set_null", "cascade"];
 
 /**
- * To what a column refers, and what a deletion there does.
+ * To what a column refers, and what a deletion there does. A uuid mostly refers to something; behind the other types a
+ * button asks first.
  * @param {{draft: Draft, why?: string | false, onChange: (part: Partial<Draft>) => void}} props
  */
 export function Refers({ draft, why, onChange }) {
+  const [open, setOpen] = useState(false);
   const targets = targetsOf(draft.type);
   if (!targets.length) return null;
+  if (!open && !draft.refers && draft.type !== "uuid")
+    return html`<span class="refersto closed">
+      <${Button}
+        kind="flat small" icon="plus" label=${t.tables.referenceOf(draft.name)} why=${why}
+        onClick=${() => setOpen(true)}
+      >
+        ${t.tables.reference}
+      </${Button}>
+    </span>`;
   const chosen = referenceOf(draft);
   return html`<span class="refersto">
     <select

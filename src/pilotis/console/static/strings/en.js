@@ -281,6 +281,8 @@ export default {
     type: "Type",
     fallback: "Default",
     description: "Description",
+    reference: "Reference",
+    referenceOf: (/** @type {string} */ name) => `Reference, ${name}`,
     refersOf: (/** @type {string} */ name) => `What ${name} refers to`,
     refersNowhere: "no reference",
     refersMembers: "members",
