@@ -17,9 +17,9 @@ from pilotis.kit.crypto import MasterKeyring, MasterKeys, fingerprint
 from pilotis.kit.ids import uuid7
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.security import master_key
-from pilotis.security.encryption.cipher import DecryptionError, wrap
+from pilotis.security.encryption.cipher import DecryptionError, key_name, wrap
 from pilotis.security.encryption.server_secrets import ServerSecrets
-from pilotis.security.encryption.service import wrapping_key
+from pilotis.security.encryption.service import Encryption, wrapping_key
 from pilotis.security.encryption.types import Purpose
 from pilotis.settings import Settings
 from tests import forked
@@ -140,6 +140,23 @@ async def test_rotation_beside_traffic(server: Server):
     server.start()
     assert await read(app, table) == ["secret"]
     assert (await me(server, renewed.json()["access_token"])).status_code == 200
+
+
+async def test_a_data_key_is_made_though_its_node_hears_of_a_rotation_meanwhile(server: Server):
+    app = await asyncio.to_thread(new_app, server, await asyncio.to_thread(first_console_user, server))
+    old, new = the_key(server), bytes(range(32))
+    keyring = MasterKeyring(MasterKeys(old), lambda: MasterKeys(new, old))
+    replace = "update pilotis.installation set value = value || jsonb_build_object('fingerprint', $1::text)"
+    async with stale_node(server) as node, connected(server) as holder:
+        async with holder.transaction():
+            await holder.execute(f"{replace} where key = 'master_key'", fingerprint(new))
+            making = asyncio.create_task(Encryption(node.database, keyring).data_key(UUID(app.app_id)))
+            waiting = "select exists (select from pg_stat_activity where $1 = any(pg_blocking_pids(pid)))"
+            await until(lambda: run_sql(server, waiting, holder.get_server_pid()))
+            assert keyring.refresh()
+        assert len(await making) == 32
+        assert await wrapped_under(server) == {key_name(wrapping_key(new))}
+        await holder.execute(f"{replace} where key = 'master_key'", fingerprint(old))
 
 
 def failed(tasks: list[asyncio.Task[None]]) -> bool:

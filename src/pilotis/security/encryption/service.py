@@ -52,11 +52,13 @@ class Encryption:
         """Return the app's data key, created if it does not exist; raises `DataKeyUnavailableError`."""
         if self._keyring is None:
             raise DataKeyUnavailableError
+        keys = self._keyring.keys
         try:
-            return await self._unwrapped(app_id, self._keyring.keys)
+            return await self._unwrapped(app_id, keys)
         except DataKeyUnavailableError:
-            # Another node may have switched to a new key before this one has been notified.
-            if not self._keyring.refresh():
+            # Another node may have switched to a new key before this one was notified, or while this waited.
+            self._keyring.refresh()
+            if self._keyring.keys == keys:
                 raise
             return await self._unwrapped(app_id, self._keyring.keys)
 
