@@ -150,6 +150,8 @@ class Channels:
             if channel is None:
                 channel = app.channels[one.name] = _Channel(one.name)
                 self._tell(app, {"kind": "who", "channel": one.name})
+            # The others are told of what the newcomer sees at once, so that it is not told twice.
+            self._tell_presence(channel)
             channel.listeners[stream] = one
             if one.presence is not None:
                 self._enter(app, channel, one, one.presence)
@@ -201,7 +203,9 @@ class Channels:
             channel.timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._tell_presence, channel)
 
     def _tell_presence(self, channel: _Channel) -> None:
-        channel.timer = None
+        if channel.timer is not None:
+            channel.timer.cancel()
+            channel.timer = None
         if channel.joined or channel.left:
             channel.push(channel.differences())
 
