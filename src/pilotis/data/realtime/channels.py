@@ -144,6 +144,8 @@ class Channels:
         app = self._apps.setdefault(stream.app.app_id, _App(stream.app.app_id))
         await self._hear(app)
         await self._look_around(app)
+        # A tick may have dropped the app meanwhile, as it had no channels yet.
+        app = self._apps.setdefault(stream.app.app_id, app)
         self._streams[stream.stream_id] = stream
         for one in stream.channels.values():
             channel = app.channels.get(one.name)
