@@ -74,7 +74,7 @@ class Things(Endpoints, tag="Things"):
 
 
 @asynccontextmanager
-async def served(things: Things) -> AsyncIterator[tuple[str, list[tuple[str, int]]]]:
+async def served(things: Things, *, keep_alive_seconds: int = 75) -> AsyncIterator[tuple[str, list[tuple[str, int]]]]:
     done: list[tuple[str, int]] = []
 
     def finished(call: Call, status: int, seconds: float) -> None:
@@ -82,7 +82,7 @@ async def served(things: Things) -> AsyncIterator[tuple[str, list[tuple[str, int
 
     made = application(things, finished, OneApp())
     routes = made.direct(lambda host: host == b"area.example")
-    async with serving(made, protocol_for(Limits(), None, routes)) as address:
+    async with serving(made, protocol_for(Limits(), None, routes), keep_alive_seconds) as address:
         yield address, done
 
 

@@ -42,15 +42,17 @@ CYCLE = {
 FLOW = {
     "drain": "waits until the client has taken enough",
     "read_paused": "whether nothing is read for now",
+    "resume_reading": "reads on for the next request",
     "write_paused": "whether too much waits for the client",
 }
 PROTOCOL = {
     "access_log": "passed to the object of a request",
     "access_logger": "passed to the object of a request",
+    "app_state": "part of a request's scope",
+    "asgi_version": "part of a request's scope",
     "client": "the address and port of the client",
     "expect_100_continue": "whether the client waits to be asked for its body",
     "logger": "passed to the object of a request",
-    "scope": "the ASGI scope of the present request",
     "_start_asgi_task": "begins a request",
     "_unset_keepalive_if_required": "takes the timer away",
     "connection_lost": "asyncio.Protocol",
@@ -61,9 +63,14 @@ PROTOCOL = {
     "loop": "the event loop",
     "on_body": "called by the parser",
     "on_headers_complete": "called by the parser",
+    "on_message_begin": "called by the parser",
     "on_message_complete": "called by the parser",
     "on_response_complete": "begins the next request, or the wait for one",
     "parser": "httptools' parser",
+    "pipeline": "requests that wait for the present one",
+    "root_path": "part of a request's scope",
+    "scheme": "part of a request's scope",
+    "server": "part of a request's scope",
     "pause_writing": "asyncio.Protocol",
     "resume_writing": "asyncio.Protocol",
     "server_state": "has the headers of every answer, `default_headers`",
@@ -247,12 +254,12 @@ async def test_the_keep_alive_timer_is_ours_to_set():
         protocol = protocol_of(seen.cycles[0])
         assert isinstance(protocol.timeout_keep_alive, int)
         timer = protocol.loop.call_later(PATIENCE, lambda: None)
-        protocol._unset_keepalive_if_required()
+        HttpToolsProtocol._unset_keepalive_if_required(protocol)
         protocol.timeout_keep_alive_task = timer
-        protocol._unset_keepalive_if_required()
+        HttpToolsProtocol._unset_keepalive_if_required(protocol)
         assert timer.cancelled()
         assert protocol.timeout_keep_alive_task is None
-        protocol.timeout_keep_alive_handler()
+        HttpToolsProtocol.timeout_keep_alive_handler(protocol)
         assert protocol.transport.is_closing()
 
 

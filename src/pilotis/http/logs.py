@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import traceback
+from collections import deque
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import BinaryIO, TextIO, cast
@@ -115,8 +116,7 @@ def log_area_request(request_id: str, status: int, seconds: float) -> None:
 def _log_event(event: _Request) -> None:
     if _lines:
         # structlog's processors would take as long as authentication and binding together.
-        _lines.write(json.encode(event) + b"\n")
-        _lines.flush()
+        _lines.hold(event)
     else:
         fields = msgspec.to_builtins(event)
         _log.info(fields.pop("event"), **{name: value for name, value in fields.items() if name not in _OWN})
@@ -130,16 +130,20 @@ class _Lines:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._held: list[bytes] = []
+        self._held: deque[bytes | _Request] = deque()
         self._due: asyncio.AbstractEventLoop | None = None
         self._renew_lock()
         # The thread that holds the lock does not exist in a process that is forked meanwhile.
         os.register_at_fork(after_in_child=self._renew_lock)
         atexit.register(self.write_held)
 
+    def hold(self, event: _Request) -> None:
+        """Write a request's line with the next ones."""
+        self._held.append(event)
+        self.flush()
+
     def write(self, line: bytes) -> None:
-        with self._lock:
-            self._held.append(line)
+        self._held.append(line)
 
     def flush(self) -> None:
         try:
@@ -153,10 +157,14 @@ class _Lines:
 
     def write_held(self) -> None:
         self._due = None
+        # Others may add lines meanwhile.
         with self._lock:
-            held, self._held = self._held, []
-            if held:
-                self._stream.write(b"".join(held))
+            lines = []
+            while self._held:
+                line = self._held.popleft()
+                lines.append(line if isinstance(line, bytes) else json.encode(line) + b"\n")
+            if lines:
+                self._stream.write(b"".join(lines))
                 self._stream.flush()
 
     def _renew_lock(self) -> None:

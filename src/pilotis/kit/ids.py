@@ -28,8 +28,16 @@ def uuid7() -> UUID:
 
 def uuid7_text() -> str:
     """Return a new UUIDv7 in canonical text form, without building a `UUID`."""
-    text = "%032x" % (_timestamp() << 64 | 0b10 << 62 | _random() >> 2)
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    ticks, random = _next_ticks(1), _random()
+    milliseconds = ticks >> 12
+    return "%08x-%04x-7%03x-%04x-%012x" % (
+        milliseconds >> 16,
+        milliseconds & 0xFFFF,
+        ticks & 0xFFF,
+        # The variant is the first two bits of the rest (RFC 9562, section 4.1).
+        0b10 << 14 | random >> 50,
+        random & 0xFFFFFFFFFFFF,
+    )
 
 
 def uuid7_texts(count: int) -> list[str]:

@@ -13,6 +13,7 @@ https; a server whose `base_url` is http reads and sets the cookie without the p
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -91,7 +92,7 @@ def cookie_value(
     return {wanted.prefix + name[len(prefix) :]: value for name, value in cookies.items() if name.startswith(prefix)}
 
 
-def check_origin(method: str, headers: dict[bytes, bytes], allowed: str) -> None:
+def check_origin(method: str, headers: Mapping[bytes, bytes], allowed: str) -> None:
     """Raise `OriginNotAllowedError` unless the request comes from a page of the allowed origin, or from no page at all.
 
     A browser sends `Origin` with every request that is not a GET, so such a request without it is rejected; a GET is

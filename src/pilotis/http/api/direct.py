@@ -17,7 +17,7 @@ from pilotis.http.api import binding
 from pilotis.http.api.capabilities import HEADER
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.principals import AppInfo, Client, PublicClient
-from pilotis.http.api.request import Call, Receive, Scope, Send, ServerBounds, request_id_of
+from pilotis.http.api.request import Call, Message, Receive, Scope, Send, ServerBounds, request_id_of
 from pilotis.http.in_flight import UNCOUNTED_BYTES
 from pilotis.http.replies.reply import Reply
 from pilotis.http.server.single_write import header_lines
@@ -58,11 +58,14 @@ DirectHandler: TypeAlias = "Callable[..., Begun | None]"
 
 
 class Found(NamedTuple):
-    """The route of a request: its endpoint, the header lines of its answers, the path's values and the query string."""
+    """The route of a request: its endpoint, the header lines of its answers, the path's values and the query string.
+
+    `scope` is as much of the request's as the call of a direct answer has.
+    """
 
     endpoint: Endpoint
-    status: int
     lines: bytes
+    scope: Scope
     values: Sequence[str]
     query_string: bytes
 
@@ -103,6 +106,7 @@ class _Route(NamedTuple):
     pattern: re.Pattern[bytes]
     endpoint: Endpoint
     lines: bytes
+    scope: Scope
 
 
 class DirectRoutes:
@@ -124,7 +128,7 @@ class DirectRoutes:
             if endpoint.direct is not None:
                 assert endpoint.cors == "public"
                 pattern = re.compile(_PARAMETER.sub(_UUID, endpoint.path).encode())
-                route = _Route(pattern, endpoint, cors_lines)
+                route = _Route(pattern, endpoint, cors_lines, {"type": "http", "method": endpoint.method})
                 self._routes.setdefault(endpoint.method.encode(), []).append(route)
 
     def find(self, method: bytes, target: bytes) -> Found | None:
@@ -133,32 +137,22 @@ class DirectRoutes:
         if routes is None:
             return None
         path, _, query_string = target.partition(b"?")
-        for pattern, endpoint, lines in routes:
+        for pattern, endpoint, lines, scope in routes:
             match = pattern.fullmatch(path)
             if match is not None:
                 if query_string and endpoint.query is None:
                     return None
                 values = [value.decode() for value in match.groups()]
-                return Found(endpoint, endpoint.status, lines, values, query_string)
+                return Found(endpoint, lines, scope, values, query_string)
         return None
 
-    def begin(
-        self,
-        found: Found,
-        lines: Sequence[tuple[bytes, bytes]],
-        scope: Scope,
-        receive: Receive,
-        address: str,
-        body: bytes,
-    ) -> Started | None:
-        """Begin the answer to a whole request; None if the usual path must answer it."""
+    def begin(self, found: Found, headers: Mapping[bytes, bytes], address: str, body: bytes) -> Started | None:
+        """Begin the answer to a whole request, none of whose headers comes twice; None if the usual path must."""
         started = time.perf_counter()
-        headers = dict(lines)
         host, key = headers.get(b"host"), headers.get(b"x-public-key")
         if (
             host is None
             or key is None
-            or len(headers) < len(lines)
             or not _SPECIAL.isdisjoint(headers)
             or address in self._bounds.trusted_proxies
             or self._is_area(host)
@@ -168,7 +162,7 @@ class DirectRoutes:
         if app is None:
             return None
         endpoint = found.endpoint
-        call = Call(scope, receive, Client(address, request_id_of(headers)), headers, self._bounds)
+        call = Call(found.scope, _disconnected, Client(address, request_id_of(headers)), headers, self._bounds)
         call.principal, call.endpoint = PublicClient(app), endpoint
         try:
             begun = self._begun(found, call, body) if self._server.may_run(call, endpoint) else None
@@ -204,11 +198,11 @@ class DirectRoutes:
             return None
         except Exception as error:  # The usual path answers it.
             return error
-        return body if len(body) <= UNCOUNTED_BYTES else Reply(body, started.found.status)
+        return body if len(body) <= UNCOUNTED_BYTES else Reply(body, started.found.endpoint.status)
 
     def sent(self, started: Started) -> None:
         """Record a request whose answer was sent."""
-        self._server.finished(started.call, started.found.status, time.perf_counter() - started.begun)
+        self._server.finished(started.call, started.found.endpoint.status, time.perf_counter() - started.begun)
 
     def resumed(self, started: Started, outcome: Outcome) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """Return the ASGI application that answers a request by the usual path."""
@@ -220,6 +214,11 @@ class DirectRoutes:
             await self._server.resume(call, started.begun, outcome, send)
 
         return resume
+
+
+async def _disconnected() -> Message:
+    """Receive nothing: the body of the request was taken."""
+    return {"type": "http.disconnect"}
 
 
 def _text(headers: Mapping[bytes, bytes], name: bytes) -> str | None:

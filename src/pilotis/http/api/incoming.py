@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
 
 from pilotis.kit.pace import Pace
@@ -17,7 +17,7 @@ class Incoming(Protocol):
     """
 
     scope: MutableMapping[str, Any]
-    headers: dict[bytes, bytes]
+    headers: Mapping[bytes, bytes]
     body_ended: bool
 
     @property

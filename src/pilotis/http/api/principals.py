@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import functools
 from collections.abc import Awaitable, Callable, Mapping, MutableSequence
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
@@ -43,7 +44,7 @@ class Credential(enum.StrEnum):
     OAUTH_TOKEN = "OAuth access token"  # noqa: S105
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True):
+class Access(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The credentials that a route requires: one of the sets in `any_of`, the usual one first; empty means open.
 
     `role` is the role that a console user needs on the path's app, `scope` what a function must have been granted; a
@@ -87,7 +88,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         """Whether an `Authorization: Bearer` credential is usually sent."""
         return bool(self.usual - {Credential.PUBLIC_KEY})
 
-    @property
+    @functools.cached_property
     def is_console(self) -> bool:
         """Whether the route belongs to the console, and so to the console's origin."""
         return Credential.CONSOLE in self.usual

@@ -44,10 +44,9 @@ class Rates:
         limits = app.limits if app else self._limits
         if endpoint.rate is not None and limit_of(limits, endpoint.rate):
             return endpoint.rate
-        is_console = endpoint.access.is_console or isinstance(call.principal, AppUser)
-        if app is not None and limits.data_per_minute and not is_console:
-            return "data"
-        return None
+        if app is None or not limits.data_per_minute:
+            return None
+        return None if endpoint.access.is_console or isinstance(call.principal, AppUser) else "data"
 
     async def count(self, call: Call, rate: str, cost: int = 1) -> None:
         """Count the call in a class that `applies`."""

@@ -101,45 +101,26 @@ class RequestHead(NamedTuple):
 class Call:
     """One request: its headers, its sender (`principal`), and headers to add to its answer."""
 
-    __slots__ = (
-        "_receive",
-        "answer_headers",
-        "body_ended",
-        "client",
-        "endpoint",
-        "error_code",
-        "function_id",
-        "headers",
-        "is_area",
-        "is_inside",
-        "path_values",
-        "presumption",
-        "principal",
-        "reservation",
-        "reserved_id",
-        "scope",
-        "server",
-    )
+    reservation: Reservation | None = None
+    body_ended = False
+    principal: Principal = NOBODY
+    presumption: Presumption | None = None
+    endpoint: Endpoint | None = None
+    path_values: tuple[str, ...] = ()
+    error_code: str | None = None
+    function_id: UUID | None = None
+    is_area = False
+    is_inside = False
+    reserved_id: UUID | None = None
 
     def __init__(
-        self, scope: Scope, receive: Receive, client: Client, headers: dict[bytes, bytes], server: ServerBounds
+        self, scope: Scope, receive: Receive, client: Client, headers: Mapping[bytes, bytes], server: ServerBounds
     ) -> None:
         self.scope = scope
         self.client = client
         self.server = server
-        self.reservation: Reservation | None = None
         self._receive = receive
-        self.body_ended = False
         self.headers = headers
-        self.principal: Principal = NOBODY
-        self.presumption: Presumption | None = None
-        self.endpoint: Endpoint | None = None
-        self.path_values: tuple[str, ...] = ()
-        self.error_code: str | None = None
-        self.function_id: UUID | None = None
-        self.is_area = False
-        self.is_inside = False
-        self.reserved_id: UUID | None = None
         self.answer_headers: list[tuple[bytes, bytes]] = []
 
     @property

@@ -7,6 +7,7 @@ use all memory, and most of the processor time until then.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import weakref
 from functools import partial
@@ -17,9 +18,10 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from pilotis.http.api.direct import MAX_BODY_BYTES, DirectRoutes, Found, Outcome, Started
-from pilotis.http.api.request import ANSWERING, Message, request_id_of
+from pilotis.http.api.request import ANSWERING, request_id_of
 from pilotis.http.replies import errors
 from pilotis.http.server.cached_answers import CachedAnswers
+from pilotis.http.server.known_heads import MAX_BYTES, KnownHeads, Request
 from pilotis.http.server.single_write import direct_head
 from pilotis.kit.errors import BadRequestError, PilotisError
 from pilotis.kit.ids import uuid7_text
@@ -79,7 +81,12 @@ class HttpProtocol(HttpToolsProtocol):
     """Answers that are sent at once."""
     direct: DirectRoutes | None = None
     """Routes that are answered without a task."""
+    known_heads: KnownHeads | None = None
+    """Heads of requests to these, or for these answers."""
 
+    # Whether the parser has taken all of the last request and nothing since; the bytes it takes now, if it had.
+    _is_between = True
+    _whole: bytes | None = None
     # Bytes since the last one that ended a head or belonged to a body: those of a head, or of a chunked body's trailer.
     _head_bytes = 0
     _head_due = 0.0
@@ -98,6 +105,10 @@ class HttpProtocol(HttpToolsProtocol):
     _pace: Pace | None = None
     _unsent = 0
     _paused_at = 0.0
+    # What the connection waits for is overdue then, by the loop's clock; and when its timer looks. An earlier timer
+    # stays and looks again, because setting and cancelling one for each request costs as much as parsing it.
+    _due = math.inf
+    _timer_at = math.inf
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, with a time limit."""
@@ -108,12 +119,15 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers."""
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()
+        super()._unset_keepalive_if_required()
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Parse the received bytes, then set the time limit for the rest of the request."""
-        self._unset_keepalive_if_required()
+        """Answer a request that is like an earlier one, or parse the bytes and set the time limit for the rest."""
+        self._due = math.inf
+        self._whole = data if self._is_between and len(data) <= MAX_BYTES else None
+        if self._whole is not None and self._answer_known(data):
+            return
         self._at_body = self._has_answered = False
         self._received = len(data)
         try:
@@ -138,6 +152,11 @@ class HttpProtocol(HttpToolsProtocol):
         elif self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
             # Longer than `Call.chunks` waits, which answers a stalled body itself.
             self._wait_at_most(self.timeout_keep_alive)
+
+    def on_message_begin(self) -> None:
+        """Note that the parser is inside of a request."""
+        self._is_between = False
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Start the request, unless it must be parsed again or its answer is cached."""
@@ -165,10 +184,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End the request."""
+        self._is_between = True
         if self._upgrade_refused or self._is_answered:
             return
         if self._found is not None:
-            if self._begin_directly(self._found):
+            request = Request(self.parser.get_method(), self.url, dict(self.headers), self._body)
+            if len(request.headers) == len(self.headers) and self._begin_directly(self._found, request):
+                self._keep(request)
                 return
             self._begin_usually()
         super().on_message_complete()
@@ -193,13 +215,31 @@ class HttpProtocol(HttpToolsProtocol):
             self._write_timer = None
             self._count_taken()
 
+    def on_response_complete(self) -> None:
+        """Start the next of several pipelined requests, or wait for one."""
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            self._wait_at_most(self.timeout_keep_alive)
+
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection that was idle for too long, unless the client is waiting for us."""
+        self.timeout_keep_alive_task = None
         cycle = self.cycle
-        if cycle is not None and not cycle.response_complete and (self.flow.read_paused or not cycle.more_body):
+        if self._due == math.inf:
+            return
+        if (left := self._due - self.loop.time()) > 0:
+            self._wait_at_most(left)
+        elif cycle is not None and not cycle.response_complete and (self.flow.read_paused or not cycle.more_body):
             self._wait_at_most(self.stall_seconds)
         else:
             super().timeout_keep_alive_handler()
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._due = math.inf
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._pace = None
@@ -210,14 +250,43 @@ class HttpProtocol(HttpToolsProtocol):
             cycle.scope["extensions"] = {ANSWERING: {"cycle": weakref.ref(cycle)}}
         super()._start_asgi_task(cycle, app)
 
+    @property
+    def _is_busy(self) -> bool:
+        """Whether an earlier request is pending, or its answer is not sent."""
+        cycle = self.cycle
+        return (
+            (cycle is not None and not cycle.response_complete) or self.flow.write_paused or self.transport.is_closing()
+        )
+
+    def _answer_known(self, data: bytes) -> bool:
+        """Answer the request that these bytes are, if its head is known; return False to parse them."""
+        if self.known_heads is None or self._is_busy:
+            return False
+        request = self.known_heads.read(data)
+        if request is None:
+            return False
+        found = self.direct.find(request.method, request.target) if self.direct is not None else None
+        if found is not None and self._begin_directly(found, request):
+            return True
+        answers = self.cached_answers
+        return (
+            answers is not None
+            and request.method == b"GET"
+            and _NOT_CACHED.isdisjoint(request.headers)
+            and self._send(answers, request)
+        )
+
+    def _keep(self, request: Request) -> None:
+        """Keep the head of a request that needed no task, if it was all that has arrived."""
+        if self._whole is not None and self.known_heads is not None:
+            self.known_heads.keep(self._whole, request)
+
     def _find_direct(self) -> Found | None:
         """Return the route of the request whose head was read, if it may be answered without a task."""
-        cycle, parser = self.cycle, self.parser
+        parser = self.parser
         if (
             self.direct is None
-            or (cycle is not None and not cycle.response_complete)
-            or self.flow.write_paused
-            or self.transport.is_closing()
+            or self._is_busy
             or self.expect_100_continue
             or parser.get_http_version() != "1.1"
             or not parser.should_keep_alive()
@@ -233,35 +302,33 @@ class HttpProtocol(HttpToolsProtocol):
         if self._body:
             super().on_body(self._body)
 
-    def _begin_directly(self, found: Found) -> bool:
-        """Begin the answer to a request whose body is complete; return False if it must be answered the usual way."""
+    def _begin_directly(self, found: Found, request: Request) -> bool:
+        """Begin the answer to a whole request; return False if it must be answered the usual way."""
         assert self.direct is not None
-        scope: Any = self.scope
-        scope["method"] = found.endpoint.method
         address = self.client[0] if self.client else ""
-        started = self.direct.begin(found, self.headers, scope, _disconnected, address, self._body)
+        started = self.direct.begin(found, request.headers, address, request.body)
         if started is None:
             return False
         self._found = self._pace = None
         exchange = self._exchange = self._exchange or DirectExchange()
         exchange.response_complete = False
         self.cycle = exchange  # type: ignore[assignment]
-        started.future.add_done_callback(partial(self._end_directly, started, self.url, self._body))
+        started.future.add_done_callback(partial(self._end_directly, started, request))
         return True
 
-    def _end_directly(self, started: Started, target: bytes, body: bytes, _: asyncio.Future[Any]) -> None:
+    def _end_directly(self, started: Started, request: Request, _: asyncio.Future[Any]) -> None:
         """Send the answer, or continue the usual way."""
         assert self.direct is not None
         exchange = self._exchange
         assert exchange is not None
         answer = self.direct.end(started)
         if not isinstance(answer, bytes):
-            self._resume(started, target, body, answer)
+            self._resume(started, request, answer)
             return
         found = started.found
         exchange.response_complete = True
         if not self.transport.is_closing():
-            head = direct_head(found.status, self.server_state.default_headers)
+            head = direct_head(found.endpoint.status, self.server_state.default_headers)
             lines = b"content-length: %d\r\nx-request-id: %b\r\n" % (len(answer), started.call.request_id.encode())
             end = b"\r\n" if exchange.keep_alive else b"connection: close\r\n\r\n"
             self.transport.write(b"".join((head, found.lines, lines, end, answer)))
@@ -270,15 +337,28 @@ class HttpProtocol(HttpToolsProtocol):
         self.on_response_complete()
         self.direct.sent(started)
 
-    def _resume(self, started: Started, target: bytes, body: bytes, outcome: Outcome) -> None:
+    def _resume(self, started: Started, request: Request, outcome: Outcome) -> None:
         """Answer a request the usual way after all, with its scope and a task."""
         assert self.direct is not None
         exchange = self._exchange
         assert exchange is not None
         exchange.response_complete = True
-        path, _, query_string = target.partition(b"?")
-        scope: Any = started.call.scope
-        scope |= {"path": path.decode("ascii"), "raw_path": path, "query_string": query_string}
+        path, _, query_string = request.target.partition(b"?")
+        scope: Any = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": request.method.decode("ascii"),
+            "root_path": self.root_path,
+            "path": path.decode("ascii"),
+            "raw_path": path,
+            "query_string": query_string,
+            "headers": list(request.headers.items()),
+            "state": self.app_state.copy(),
+        }
         cycle = RequestResponseCycle(
             scope=scope,
             transport=self.transport,
@@ -292,7 +372,7 @@ class HttpProtocol(HttpToolsProtocol):
             keep_alive=exchange.keep_alive,
             on_response=self.on_response_complete,
         )
-        cycle.body += body
+        cycle.body += request.body
         cycle.more_body, cycle.disconnected = False, self.transport.is_closing()
         # The body is there: whoever asks for it need not wait.
         cycle.message_event.set()
@@ -306,29 +386,35 @@ class HttpProtocol(HttpToolsProtocol):
 
         Of several pipelined requests only one is answered this way: the others wait behind other connections.
         """
-        cycle, parser = self.cycle, self.parser
+        parser = self.parser
         if (
             self._has_answered
-            or (cycle is not None and not cycle.response_complete)
-            or self.flow.write_paused
-            or self.transport.is_closing()
+            or self._is_busy
             or parser.get_method() != b"GET"
             or parser.get_http_version() != "1.1"
             or not parser.should_keep_alive()
         ):
             return False
-        started = time.perf_counter()
         headers = dict(self.headers)
         if len(headers) < len(self.headers) or not _NOT_CACHED.isdisjoint(headers):
             return False
-        answer = answers.find(self.url, headers)
+        request = Request(b"GET", self.url, headers, b"")
+        if not self._send(answers, request):
+            return False
+        self._has_answered = True
+        self._keep(request)
+        return True
+
+    def _send(self, answers: CachedAnswers, request: Request) -> bool:
+        """Send the answer to a GET request, if it is cached."""
+        started = time.perf_counter()
+        answer = answers.find(request.target, request.headers)
         if answer is None:
             return False
-        request_id = request_id_of(headers)
+        request_id = request_id_of(request.headers)
         lines = [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
         last = b"x-request-id: %b\r\n\r\n" % request_id.encode()
         self._pace = None
-        self._has_answered = True
         self.transport.write(b"".join([answer.head, *lines, last, answer.body]))
         self.on_response_complete()
         answers.sent(request_id, answer.status, time.perf_counter() - started)
@@ -372,8 +458,12 @@ class HttpProtocol(HttpToolsProtocol):
         return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
     def _wait_at_most(self, seconds: float) -> None:
-        self._unset_keepalive_if_required()
-        if not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        self._due = self.loop.time() + seconds
+        if self.timeout_keep_alive_task is None or self._due < self._timer_at:
+            super()._unset_keepalive_if_required()
+            self._timer_at = self._due
             self.timeout_keep_alive_task = self.loop.call_later(max(0.0, seconds), self.timeout_keep_alive_handler)
 
     def _check_writing(self) -> None:
@@ -401,11 +491,6 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-async def _disconnected() -> Message:
-    """Receive nothing: the body of the request was taken."""
-    return {"type": "http.disconnect"}
-
-
 def protocol_for(
     limits: Limits, answers: CachedAnswers | None = None, routes: DirectRoutes | None = None
 ) -> type[HttpProtocol]:
@@ -416,5 +501,6 @@ def protocol_for(
         grace_seconds = float(limits.transfer_grace_seconds)
         cached_answers = answers
         direct = routes
+        known_heads = KnownHeads()
 
     return LimitedProtocol

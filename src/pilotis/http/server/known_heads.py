@@ -1,0 +1,68 @@
+"""Request heads that were parsed before: the next request with the same header lines is not parsed again.
+
+A client sends the same lines with nearly every request of a connection; only the request line and the body differ. What
+the parser makes of the lines depends on nothing else, so a copy of them, byte for byte, means the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+MAX_BYTES = 64 * 1024
+"""Larger requests are parsed."""
+_MAX_LINES = 4096
+_MAX_KEPT = 1024
+# Fewer characters than the parser takes (RFC 9112, section 3.2): all that routes and files usually need.
+_REQUEST_LINE = re.compile(rb"(GET|POST) (/[\w.~%&=:,+*/?@-]*) HTTP/1\.1")
+# Each request has another one.
+_CHANGING = frozenset({b"x-request-id", b"traceparent"})
+
+
+class Known(NamedTuple):
+    """What is known of header lines: the headers by lower-case name, and the size of the body that they announce."""
+
+    headers: Mapping[bytes, bytes]
+    body_size: int
+
+
+class Request(NamedTuple):
+    """A whole request."""
+
+    method: bytes
+    target: bytes
+    headers: Mapping[bytes, bytes]
+    body: bytes
+
+
+class KnownHeads:
+    """Keeps header lines of up to 4 KiB, and forgets all of them when there are a thousand."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, Known] = {}
+
+    def read(self, data: bytes) -> Request | None:
+        """Return the request that these bytes are, no more and no less; None if only the parser can tell."""
+        head, separator, body = data.partition(b"\r\n\r\n")
+        line, _, lines = head.partition(b"\r\n")
+        known = self._kept.get(lines)
+        if known is None or not separator or len(body) != known.body_size:
+            return None
+        match = _REQUEST_LINE.fullmatch(line)
+        return None if match is None else Request(match[1], match[2], known.headers, body)
+
+    def keep(self, data: bytes, request: Request) -> None:
+        """Keep the header lines of bytes that the parser has taken for one whole request, kept alive."""
+        head, _, body = data.partition(b"\r\n\r\n")
+        line, _, lines = head.partition(b"\r\n")
+        if (
+            len(lines) > _MAX_LINES
+            or len(body) != len(request.body)
+            or line != b"%b %b HTTP/1.1" % (request.method, request.target)
+            or not _CHANGING.isdisjoint(request.headers)
+        ):
+            return
+        if len(self._kept) >= _MAX_KEPT:
+            self._kept.clear()
+        self._kept[lines] = Known(request.headers, len(body))
