@@ -54,25 +54,9 @@ def knowing(*whole: bytes) -> KnownHeads:
 
 PIECES = st.sampled_from(
     [
-        b"GET /things?a=1",
-        b"POST",
-        b" /x/%20-",
-        b" HTTP/1.1",
-        b" HTTP/1.0",
-        b"\r\n",
-        b"\n",
-        LINES,
-        b"\r\nContent-Length: 4",
-        b"\r\n\r\n",
-        b"body",
-        b" ",
-        b":",
-        b"Host: x",
-        b"\x00",
-        b"#",
-        b"\r\nTransfer-Encoding: chunked",
-        b"0\r\n\r\n",
-        KEPT,
+        *(b"GET /things?a=1", b"POST", b" /x/%20-", b" HTTP/1.1", b" HTTP/1.0", b"\r\n", b"\n", b"\r\n\r\n"),
+        *(LINES, b"\r\nContent-Length: 4", b"Host: x", b"\r\nTransfer-Encoding: chunked", b"0\r\n\r\n", KEPT),
+        *(b"body", b" ", b":", b"\0", b"#"),
     ]
 )
 

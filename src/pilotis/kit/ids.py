@@ -29,15 +29,10 @@ def uuid7() -> UUID:
 def uuid7_text() -> str:
     """Return a new UUIDv7 in canonical text form, without building a `UUID`."""
     ticks, random = _next_ticks(1), _random()
-    milliseconds = ticks >> 12
-    return "%08x-%04x-7%03x-%04x-%012x" % (
-        milliseconds >> 16,
-        milliseconds & 0xFFFF,
-        ticks & 0xFFF,
-        # The variant is the first two bits of the rest (RFC 9562, section 4.1).
-        0b10 << 14 | random >> 50,
-        random & 0xFFFFFFFFFFFF,
-    )
+    text = f"{ticks >> 12:012x}"
+    # The variant is the first two bits of the rest (RFC 9562, section 4.1).
+    rest = f"{0b10 << 62 | random >> 2:016x}"
+    return f"{text[:8]}-{text[8:]}-7{ticks & 0xFFF:03x}-{rest[:4]}-{rest[4:]}"
 
 
 def uuid7_texts(count: int) -> list[str]:
