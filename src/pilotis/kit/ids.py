@@ -28,11 +28,8 @@ def uuid7() -> UUID:
 
 def uuid7_text() -> str:
     """Return a new UUIDv7 in canonical text form, without building a `UUID`."""
-    ticks, random = _next_ticks(1), _random()
-    text = f"{ticks >> 12:012x}"
-    # The variant is the first two bits of the rest (RFC 9562, section 4.1).
-    rest = f"{0b10 << 62 | random >> 2:016x}"
-    return f"{text[:8]}-{text[8:]}-7{ticks & 0xFFF:03x}-{rest[:4]}-{rest[4:]}"
+    text = "%032x" % (_timestamp() << 64 | 0b10 << 62 | _random() >> 2)
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def uuid7_texts(count: int) -> list[str]:
