@@ -1,6 +1,7 @@
 """Requests whose head is known: what they are taken for is what the parser would have taken them for."""
 
 import asyncio
+from typing import Any
 
 import httptools
 import pytest
@@ -8,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotis.http.server.known_heads import KnownHeads, Request
+from pilotis.http.server.protocol import protocol_for
+from pilotis.limits import Limits
+from tests.http.bare import serving
 from tests.http.test_direct import ID, Things, answer, connected, request, served
 from tests.waiting import until
 
@@ -81,6 +85,7 @@ def test_what_is_read_is_what_the_parser_reads(data: bytes):
         KEPT.replace(b"GET", b"HEAD"),
         KEPT.replace(b"?a=1", b"?a=\xff"),
         KEPT.replace(b"/things", b"http://x/things"),
+        KEPT.replace(b"/things", b"//x/things"),
         KEPT.replace(b"Host: x", b"Host: y"),
         POSTED[:-1],
         POSTED + b"x",
@@ -160,6 +165,27 @@ async def test_a_head_that_is_known_is_answered_the_usual_way_once_it_must_be():
         for _ in range(2):
             writer.write(request(f"GET /things/{ID}"))
             assert await answer(reader) == (200, b'"handler"')
+
+
+async def test_what_the_handler_gets_of_a_known_request_is_what_it_gets_of_a_parsed_one():
+    seen: list[tuple[dict[str, Any], bytes]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        message = await receive()
+        assert not message["more_body"]
+        seen.append(({name: value for name, value in scope.items() if name != "extensions"}, message["body"]))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with serving(app, protocol_for(Limits())) as address, connected(address) as (reader, writer):
+        for sent in (request("PATCH /a%20b/c?d=%20e", b"body"), request("GET /a%2Fb/?", Authorization="Bearer a")):
+            for _ in range(2):
+                writer.write(sent)
+                assert await answer(reader) == (200, b"")
+            parsed, known = seen[-2:]
+            assert parsed[0].keys() == known[0].keys()
+            assert parsed == known
+    assert seen[0][1] == b"body"
 
 
 async def test_an_idle_connection_is_closed_after_a_known_request():

@@ -48,6 +48,7 @@ FLOW = {
 PROTOCOL = {
     "access_log": "passed to the object of a request",
     "access_logger": "passed to the object of a request",
+    "app": "the ASGI application",
     "app_state": "part of a request's scope",
     "asgi_version": "part of a request's scope",
     "client": "the address and port of the client",

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 MAX_BYTES = 64 * 1024
 """Larger requests are parsed."""
-_MAX_LINES = 4096
+_MAX_LINES = 2048
 _MAX_KEPT = 1024
 # Fewer characters than the parser takes (RFC 9112, section 3.2): all that routes and files usually need.
-_REQUEST_LINE = re.compile(rb"(GET|POST) (/[\w.~%&=:,+*/?@-]*) HTTP/1\.1")
+_REQUEST_LINE = re.compile(rb"(GET|POST|PUT|PATCH|DELETE|OPTIONS) (/(?!/)[\w.~%&=:,+*/?@-]*) HTTP/1\.1")
 # Each request has another one.
 _CHANGING = frozenset({b"x-request-id", b"traceparent"})
 
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 
 class KnownHeads:
-    """Keeps header lines of up to 4 KiB, and forgets all of them when there are a thousand."""
+    """Keeps header lines of up to 2 KiB, and forgets all of them when there are a thousand."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, Known] = {}
@@ -53,12 +53,14 @@ class KnownHeads:
         return None if match is None else Request(match[1], match[2], known.headers, body)
 
     def keep(self, data: bytes, request: Request) -> None:
-        """Keep the header lines of bytes that the parser has taken for one whole request, kept alive."""
+        """Keep the header lines of bytes that the parser has taken for this whole request, kept alive."""
         head, _, body = data.partition(b"\r\n\r\n")
         line, _, lines = head.partition(b"\r\n")
+        announced = request.headers.get(b"content-length", b"0")
         if (
             len(lines) > _MAX_LINES
-            or len(body) != len(request.body)
+            or not announced.isdigit()
+            or len(body) != int(announced)
             or line != b"%b %b HTTP/1.1" % (request.method, request.target)
             or not _CHANGING.isdisjoint(request.headers)
         ):

@@ -12,6 +12,7 @@ import time
 import weakref
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
 from uvicorn._types import ASGI3Application
@@ -29,8 +30,9 @@ from pilotis.kit.pace import Pace
 from pilotis.limits import Limits
 
 MAX_HEAD_BYTES = 64 * 1024
-# A request with one of these has a body, or waits for us.
-_NOT_CACHED = frozenset({b"content-length", b"expect", b"transfer-encoding"})
+# The body of a request with one of these comes in parts of its own, or after we have asked for it.
+_UNUSUAL = frozenset({b"expect", b"transfer-encoding", b"upgrade"})
+_NOT_CACHED = _UNUSUAL | {b"content-length"}
 
 
 class MalformedRequestError(BadRequestError):
@@ -82,7 +84,7 @@ class HttpProtocol(HttpToolsProtocol):
     direct: DirectRoutes | None = None
     """Routes that are answered without a task."""
     known_heads: KnownHeads | None = None
-    """Heads of requests to these, or for these answers."""
+    """Heads that need not be parsed again."""
 
     # Whether the parser has taken all of the last request and nothing since; the bytes it takes now, if it had.
     _is_between = True
@@ -194,6 +196,14 @@ class HttpProtocol(HttpToolsProtocol):
                 return
             self._begin_usually()
         super().on_message_complete()
+        headers = dict(self.headers)
+        if (
+            len(headers) == len(self.headers)
+            and _UNUSUAL.isdisjoint(headers)
+            and self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+        ):
+            self._keep(Request(self.parser.get_method(), self.url, headers, b""))
 
     def new_pace(self) -> Pace:
         """Return the `Pace` of a transfer on this connection."""
@@ -259,7 +269,7 @@ class HttpProtocol(HttpToolsProtocol):
         )
 
     def _answer_known(self, data: bytes) -> bool:
-        """Answer the request that these bytes are, if its head is known; return False to parse them."""
+        """Begin the request that these bytes are, if its head is known; return False to parse them."""
         if self.known_heads is None or self._is_busy:
             return False
         request = self.known_heads.read(data)
@@ -269,15 +279,19 @@ class HttpProtocol(HttpToolsProtocol):
         if found is not None and self._begin_directly(found, request):
             return True
         answers = self.cached_answers
-        return (
+        is_cached = (
             answers is not None
             and request.method == b"GET"
             and _NOT_CACHED.isdisjoint(request.headers)
             and self._send(answers, request)
         )
+        if not is_cached:
+            self.cycle = self._new_cycle(request, keep_alive=True)
+            self._start_asgi_task(self.cycle, self.app)
+        return True
 
     def _keep(self, request: Request) -> None:
-        """Keep the head of a request that needed no task, if it was all that has arrived."""
+        """Keep the head of a request, if the request is all that has arrived."""
         if self._whole is not None and self.known_heads is not None:
             self.known_heads.keep(self._whole, request)
 
@@ -343,7 +357,16 @@ class HttpProtocol(HttpToolsProtocol):
         exchange = self._exchange
         assert exchange is not None
         exchange.response_complete = True
-        path, _, query_string = request.target.partition(b"?")
+        cycle = self._new_cycle(request, keep_alive=exchange.keep_alive)
+        current: Any = self.cycle
+        if current is exchange:
+            self.cycle = cycle
+        self._start_asgi_task(cycle, self.direct.resumed(started, outcome))  # type: ignore[arg-type]
+
+    def _new_cycle(self, request: Request, *, keep_alive: bool) -> RequestResponseCycle:
+        """Return uvicorn's object for a request that was not parsed, or not passed on, with its scope and its body."""
+        url = httptools.parse_url(request.target)
+        path = url.path.decode("ascii")
         scope: Any = {
             "type": "http",
             "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
@@ -353,9 +376,9 @@ class HttpProtocol(HttpToolsProtocol):
             "scheme": self.scheme,
             "method": request.method.decode("ascii"),
             "root_path": self.root_path,
-            "path": path.decode("ascii"),
-            "raw_path": path,
-            "query_string": query_string,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": url.path,
+            "query_string": url.query or b"",
             "headers": list(request.headers.items()),
             "state": self.app_state.copy(),
         }
@@ -369,17 +392,14 @@ class HttpProtocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=False,
-            keep_alive=exchange.keep_alive,
+            keep_alive=keep_alive,
             on_response=self.on_response_complete,
         )
         cycle.body += request.body
         cycle.more_body, cycle.disconnected = False, self.transport.is_closing()
         # The body is there: whoever asks for it need not wait.
         cycle.message_event.set()
-        current: Any = self.cycle
-        if current is exchange:
-            self.cycle = cycle
-        self._start_asgi_task(cycle, self.direct.resumed(started, outcome))  # type: ignore[arg-type]
+        return cycle
 
     def _send_cached(self, answers: CachedAnswers) -> bool:
         """Answer the request whose head was read, if its answer is cached and no earlier request is pending.
