@@ -1,6 +1,7 @@
 """The floors: who may import whom. Reads the imports themselves, at any depth of a file, type-checking ones too."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -375,3 +376,14 @@ def test_a_start_imports_no_library_that_few_servers_need():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "uvicorn" in done.stdout.split()
     assert late & set(done.stdout.split()) == set()
+
+
+def test_the_described_paths_name_at_most_twelve_files_that_exist():
+    page = (SOURCE.parents[1] / "docs" / "design" / "architecture.md").read_text("utf-8")
+    section = page.partition("## Four paths, file by file\n")[2].partition("\n## ")[0]
+    paths = re.split(r"^\*\*.*\*\*$", section, flags=re.MULTILINE)[1:]
+    assert len(paths) == 4
+    for path in paths:
+        named = set(re.findall(r"`([a-z_/0-9]+\.(?:py|ts))`", path))
+        assert 5 <= len(named) <= 12, sorted(named)
+        assert [name for name in named if not (SOURCE / name).is_file()] == []

@@ -37,11 +37,15 @@ def uuid7_texts(count: int) -> list[str]:
     last = _next_ticks(count)
     random = os.urandom(8 * count).hex()
     texts = []
+    milliseconds, stamp = 0, ""
     for ticks, start in zip(range(last - count + 1, last + 1), range(0, 16 * count, 16), strict=True):
-        stamp = f"{ticks >> 12:012x}"
+        if milliseconds != ticks >> 12:
+            milliseconds = ticks >> 12
+            stamp = f"{milliseconds:012x}"
+            stamp = f"{stamp[:8]}-{stamp[8:]}-7"
         # The variant is the first two bits of the rest (RFC 9562, section 4.1).
-        rest = f"{_VARIANTS[random[start]]}{random[start + 1 : start + 4]}-{random[start + 4 : start + 16]}"
-        texts.append(f"{stamp[:8]}-{stamp[8:]}-7{ticks & 0xFFF:03x}-{rest}")
+        variant, rest = _VARIANTS[random[start]], random[start + 1 : start + 16]
+        texts.append(f"{stamp}{ticks & 0xFFF:03x}-{variant}{rest[:3]}-{rest[3:]}")
     return texts
 
 

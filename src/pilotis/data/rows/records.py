@@ -64,7 +64,9 @@ def check_size(row: Row, max_bytes: int) -> None:
 
 def is_too_large(row: Row, max_bytes: int) -> bool:
     """Return whether a row has more than `max_bytes` bytes of JSON, as `check_size` counts them."""
-    size = len(row.data) + sum(len(column.name) * 4 + _MOMENT_BYTES for column in row.now)
+    size = len(row.data)
+    if row.now:
+        size += sum(len(column.name) * 4 + _MOMENT_BYTES for column in row.now)
     if size * _MAX_GROWTH <= max_bytes:
         return False
     # A row that is too large in any case is not searched for exponents, which is slow.
@@ -75,7 +77,7 @@ def is_too_large(row: Row, max_bytes: int) -> bool:
 
 def record(table: TableSchema, row_id: str, creator: str | None, row: Row, cause: Cause | None = None) -> bytes:
     """Return the record of a new row; `cause` is set if the table emits events for new rows."""
-    own = [b'{"__id":"%b"' % row_id.encode()]
+    own = [b'{"__id":"' + row_id.encode() + b'"']
     if cause is not None:
         own.extend(cause.members())
     if creator is not None:
@@ -85,7 +87,8 @@ def record(table: TableSchema, row_id: str, creator: str | None, row: Row, cause
         return b",".join(own)
     if row.nulls:
         own.append(b'"__extra":' + json.encode(dict.fromkeys(row.nulls)))
-    own += _derived(row)
+    if row.moments or row.hashes:
+        own += _derived(row)
     if len(row.data) > 2:
         own.append(row.data[1:])
         return b",".join(own)

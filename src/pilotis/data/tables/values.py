@@ -158,7 +158,13 @@ class RowDecoder:
             (key, maker) for key, maker in made.items() if maker in {Maker.MEMBER_ID, Maker.NICKNAME}
         ]
         self._on_update = [(key, column) for key, column in self._columns.items() if column.update_maker]
-        self._dates = [key for key, column in self._columns.items() if column.type is ColumnType.DATE]
+        self._is_checked = bool(self._numbers or self._checked or self._in_keys)
+        # With the number of the column that has the moment, if there is one.
+        self._dates = [
+            (key, column.number if column.has_time else None)
+            for key, column in self._columns.items()
+            if column.type is ColumnType.DATE
+        ]
         # What an operator takes is no value of the column yet.
         unchecked = [msgspec.structs.replace(column, checks=None) for column in columns]
         self._unchecked = RowDecoder(unchecked, partial=partial, in_keys=in_keys) if self._checked else self
@@ -273,15 +279,15 @@ class RowDecoder:
                 self._make(fields, key, writer.value(maker))
         if self._normalized:
             self._normalize(fields)
-        self._check_all(fields)
+        if self._is_checked:
+            self._check_all(fields)
         moments = {}
-        for key in self._dates:
+        for key, number in self._dates:
             text = getattr(fields, key)
             if text is not UNSET and text is not None:
                 moment = text if is_plain_utc(text) else self._moment(key, text)
-                column = self._columns[key]
-                if column.has_time:
-                    moments[column.number] = moment
+                if number is not None:
+                    moments[number] = moment
         encoded = json.encode(fields)
         row = Row(fields, encoded, moments, self._nulls(fields) if b"null" in encoded else [])
         if self._made_now:
