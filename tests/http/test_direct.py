@@ -10,9 +10,9 @@ import httpx
 import msgspec
 import pytest
 
-from pilotis.http.api.direct import Begun, StartOverError
+from pilotis.http.api.direct import Prepared, StartOverError
 from pilotis.http.api.endpoint import Endpoints, get, post
-from pilotis.http.api.principals import Access, AppInfo, PublicClient
+from pilotis.http.api.principals import Access, AppInfo, AppMember, InvalidTokenError, MemberInfo, Presumption
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.http.server.protocol import protocol_for
@@ -28,7 +28,30 @@ KEY = {"X-Public-Key": "pk_known"}
 ID = "018f0000-0000-7000-8000-000000000000"
 
 
+SESSION = uuid7()
+MEMBER = {"Authorization": "Bearer of-a-member"}
+
+
 class OneApp(NobodyKnown):
+    """Knows one app, and a member whose session is alive once `session` says so."""
+
+    def __init__(self) -> None:
+        self.sessions: list[asyncio.Future[bool]] = []
+
+    def known_member(self, app: AppInfo, token: str) -> AppMember | None:
+        return AppMember(APP, MemberInfo("m", SESSION, is_guest=False)) if token == "of-a-member" else None
+
+    def presume(self, token: str) -> tuple[UUID, MemberInfo, Presumption] | None:
+        def confirm(is_alive: bool) -> None:
+            if not is_alive:
+                raise InvalidTokenError
+
+        self.sessions.append(asyncio.get_running_loop().create_future())
+        return APP.app_id, MemberInfo("m", SESSION, is_guest=False), Presumption(self.sessions[-1], confirm)
+
+    async def bearer(self, app: AppInfo, token: str) -> AppMember:
+        raise InvalidTokenError
+
     async def public_key(self, key: str, origin: str | None) -> AppInfo:
         return APP
 
@@ -48,39 +71,48 @@ class Things(Endpoints, tag="Things"):
         self.finish: Any = asyncio.Future.result
         self.finish_create: Any = asyncio.Future.result
         self.begins = True
+        self.created: list[tuple[str, str | None]] = []
 
-    @get("/things/:thing_id", access=Access.PUBLIC_KEY, direct="begin_read")
+    @get("/things/:thing_id", access=Access.PUBLIC_KEY, direct="begin_read", only_reads=True)
     async def read(self, call: Call, thing_id: UUID) -> Reply:
         """Read a thing."""
         return Reply(b'"handler"')
 
-    def begin_read(self, call: Call, thing_id: str) -> Begun | None:
+    def begin_read(self, call: Call, thing_id: str) -> Prepared | None:
         if not self.begins:
             return None
-        future = asyncio.get_running_loop().create_future()
-        self.waiting.append(future)
-        return future, self.finish
+
+        def begin() -> asyncio.Future[bytes]:
+            self.waiting.append(asyncio.get_running_loop().create_future())
+            return self.waiting[-1]
+
+        return begin, self.finish
 
     @post("/things", access=Access.PUBLIC_KEY, status=201, direct="begin_create")
     async def create(self, call: Call, body: Thing) -> Reply:
         """Create a thing."""
         return Reply(b'"handler %s"' % body.name.encode())
 
-    def begin_create(self, call: Call, body: Thing) -> Begun | None:
-        assert isinstance(call.principal, PublicClient)
-        future = asyncio.get_running_loop().create_future()
-        future.set_result(b'"direct %s"' % body.name.encode())
-        return future, self.finish_create
+    def begin_create(self, call: Call, body: Thing) -> Prepared | None:
+        def begin() -> asyncio.Future[bytes]:
+            self.created.append((body.name, call.principal.actor_id))
+            future = asyncio.get_running_loop().create_future()
+            future.set_result(b'"direct %s"' % body.name.encode())
+            return future
+
+        return begin, self.finish_create
 
 
 @asynccontextmanager
-async def served(things: Things, *, keep_alive_seconds: int = 75) -> AsyncIterator[tuple[str, list[tuple[str, int]]]]:
+async def served(
+    things: Things, *, keep_alive_seconds: int = 75, authenticator: OneApp | None = None
+) -> AsyncIterator[tuple[str, list[tuple[str, int]]]]:
     done: list[tuple[str, int]] = []
 
     def finished(call: Call, status: int, seconds: float) -> None:
         done.append((call.scope["method"], status))
 
-    made = application(things, finished, OneApp())
+    made = application(things, finished, authenticator or OneApp())
     routes = made.direct(lambda host: host == b"area.example")
     async with serving(made, protocol_for(Limits(), None, routes), keep_alive_seconds) as address:
         yield address, done
@@ -197,6 +229,55 @@ async def test_what_ends_otherwise_goes_on_the_usual_way():
         # The handler reads the body, which arrived long before.
         things.finish_create = start_over
         assert (await client.post("/things", json={"name": "late"})).content == b'"handler late"'
+
+
+async def test_a_member_reads_while_the_session_is_checked():
+    things, known = Things(), OneApp()
+    async with served(things, authenticator=known) as (address, _), connected(address) as (reader, writer):
+        for first, second in ((known.sessions, things.waiting), (things.waiting, known.sessions)):
+            writer.write(request(f"GET /things/{ID}", b"", **MEMBER))
+            await until(lambda: len(known.sessions) == len(things.waiting) == 1)
+            values: dict[int, Any] = {id(known.sessions): True, id(things.waiting): b'"direct"'}
+            first.pop().set_result(values[id(first)])
+            await asyncio.sleep(0.01)
+            second.pop().set_result(values[id(second)])
+            assert await answer(reader) == (200, b'"direct"')
+
+
+async def test_a_refused_member_does_not_wait_for_what_it_reads():
+    things, known = Things(), OneApp()
+    async with served(things, authenticator=known) as (address, done), connected(address) as (reader, writer):
+        writer.write(request(f"GET /things/{ID}", b"", **MEMBER))
+        await until(lambda: len(known.sessions) == len(things.waiting) == 1)
+        known.sessions.pop().set_result(False)
+        assert (await answer(reader))[0] == 401
+        # What ends later, by an error of its own or not, is nobody's.
+        things.waiting.pop().set_exception(ValueError)
+        # Both at the same moment: the check decides.
+        writer.write(request(f"GET /things/{ID}", b"", **MEMBER))
+        await until(lambda: len(known.sessions) == len(things.waiting) == 1)
+        things.waiting.pop().set_result(b'"secret"')
+        known.sessions.pop().set_result(False)
+        assert (await answer(reader))[0] == 401
+        assert done == [("GET", 401), ("GET", 401)]
+
+
+async def test_a_member_writes_once_the_session_was_checked():
+    things, known = Things(), OneApp()
+    async with served(things, authenticator=known) as (address, _), connected(address) as (reader, writer):
+        for is_alive, status in ((False, 401), (True, 201)):
+            writer.write(request("POST /things", b'{"name":"a"}', **MEMBER))
+            await until(lambda: len(known.sessions) == 1)
+            await asyncio.sleep(0.01)
+            assert things.created == []
+            known.sessions.pop().set_result(is_alive)
+            assert (await answer(reader))[0] == status
+        assert things.created == [("a", "m")]
+        # Another token, and a body with an error, are the usual path's, which asks for the credential first.
+        for body, token in ((b'{"name":"a"}', "Bearer other"), (b'{"name":1}', MEMBER["Authorization"])):
+            writer.write(request("POST /things", body, Authorization=token))
+            assert (await answer(reader))[0] == 401
+        assert known.sessions == []
 
 
 async def test_a_client_that_leaves_disturbs_nobody():

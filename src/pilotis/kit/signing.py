@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import hmac
+from functools import lru_cache
 from typing import Annotated, ClassVar, TypeVar
 from uuid import UUID
 
@@ -21,6 +22,7 @@ _HEADER = base64url(b'{"alg":"HS256","typ":"JWT"}')
 # Earlier versions wrote it in the other order, and their tokens stay valid.
 _ACCEPTED_HEADERS = {_HEADER, base64url(b'{"typ":"JWT","alg":"HS256"}')}
 _LONGEST = 2048
+_MAX_KNOWN = 4096
 
 Subject = Annotated[str, msgspec.Meta(pattern=r"^[\w-]{1,64}$")]
 
@@ -129,7 +131,15 @@ class TokenSigner:
 
     def verify(self, kind: TokenKind, token: str, now: float) -> Claims:
         """Return the claims of a session token of the kind, valid at `now`; raises `TokenError`."""
-        return self._verified(kind, Claims, token, now)
+        # Asked first, since it forgets what other keys have signed.
+        self._in_force()
+        claims = self._known.get((kind, token))
+        if claims is None:
+            claims = self._read(kind, Claims, token)
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[kind, token] = claims
+        return _valid(claims, now)
 
     def sign_as(self, claims: Signed) -> str:
         """Return the claims as a token of their own kind."""
@@ -139,9 +149,10 @@ class TokenSigner:
 
     def verify_as(self, claims: type[S], token: str, now: float) -> S:
         """Return the claims of a token of their kind that is valid at `now`; raises `TokenError`."""
-        return self._verified(claims.kind, claims, token, now)
+        return _valid(self._read(claims.kind, claims, token), now)
 
-    def _verified(self, kind: TokenKind, type_: type[C], token: str, now: float) -> C:
+    def _read(self, kind: TokenKind, type_: type[C], token: str) -> C:
+        """Return the claims of a token of the kind, which may be over; raises `TokenError`."""
         if len(token) > _LONGEST or not token.isascii():
             raise TokenError("too long, or not ASCII")
         head, _, signature = token.rpartition(".")
@@ -156,8 +167,6 @@ class TokenSigner:
             raise TokenError(str(error)) from None
         if (named.typ, named.aud, named.iss) != (kind.value, kind.audience, ISSUER):
             raise TokenError("another kind")
-        if not claims.iat - 60 <= now < claims.exp:
-            raise TokenExpiredError("expired")
         return claims
 
     def _check_signature(self, kind: TokenKind, head: str, signature: str) -> None:
@@ -175,7 +184,16 @@ class TokenSigner:
 
     def _derive(self, keys: MasterKeys) -> None:
         self._derived_from = keys
+        # Most requests bring a token that an earlier one has brought. Only tokens that we have signed get here.
+        self._known: dict[tuple[TokenKind, str], Claims] = {}
         self._keys = {kind: [derive_key(key, f"token/{kind.value}") for key in keys.accepted] for kind in TokenKind}
+
+
+def _valid(claims: C, now: float) -> C:
+    """Return the claims; raises `TokenExpiredError` outside of their time."""
+    if not claims.iat - 60 <= now < claims.exp:
+        raise TokenExpiredError("expired")
+    return claims
 
 
 def _signed(claims: bytes, key: bytes) -> str:
@@ -194,13 +212,18 @@ def _fits(head: str, signature: str, key: bytes) -> bool:
 
 def looks_like(kind: TokenKind, token: str) -> bool:
     """Return whether a token claims to be of the kind, to choose how to verify it. This proves nothing."""
-    if len(token) > _LONGEST:
-        return False
+    return len(token) <= _LONGEST and _claimed(token) == kind
+
+
+@lru_cache(1024)
+def _claimed(token: str) -> str | None:
+    """Return the `typ` of what may be a token."""
     try:
         decoded = msgspec.json.decode(_payload(token))
     except (msgspec.DecodeError, ValueError, RecursionError):
-        return False
-    return isinstance(decoded, dict) and decoded.get("typ") == kind.value
+        return None
+    named = decoded.get("typ") if isinstance(decoded, dict) else None
+    return named if isinstance(named, str) else None
 
 
 def claimed_kind(token: str) -> TokenKind | None:

@@ -459,6 +459,11 @@ class Members:
         """Let sessions of members know which teams they are in, after a change in the caller's transaction."""
         await store.refresh_teams(connection, app_id, member_ids)
 
+    def claimed(self, token: str) -> tuple[UUID, MemberInfo]:
+        """Return the app's id and the member that a token names, as far as the token alone tells; see `presume`."""
+        claims = self._sessions.access_claims(token, console=False)
+        return claims.app_id, MemberInfo(claims.sub, claims.sid, is_guest=False)
+
     def presume(self, token: str, *, provisional: bool = False) -> tuple[UUID, MemberInfo, Presumption]:
         """Return what `authenticate` does before it is known whether the session is alive and the member active.
 

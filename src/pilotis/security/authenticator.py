@@ -82,6 +82,13 @@ class Authentication:
             raise InvalidTokenError("The token belongs to a different app than the public key.")
         return AppMember(app, member)
 
+    def known_member(self, app: AppInfo, token: str) -> AppMember | None:
+        """Return the member of an access token of the app, whose session was not checked; None for any other token."""
+        if token.startswith((SECRET_PREFIX, PUBLIC_PREFIX)) or self._sessions.is_console_token(token):
+            return None
+        app_id, member = self._members.claimed(token)
+        return AppMember(app, member) if app_id == app.app_id else None
+
     def presume(self, token: str, *, provisional: bool = False) -> tuple[UUID, MemberInfo, Presumption] | None:
         """Return the app's id and the member of an access token, whose session is being checked.
 

@@ -60,9 +60,9 @@ from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
-from pilotis.http.api.direct import Begun
+from pilotis.http.api.direct import Prepared
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
-from pilotis.http.api.principals import PublicClient, Role, console, public
+from pilotis.http.api.principals import Role, console, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json, origin
@@ -110,9 +110,8 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         """List rows in the order of their creation."""
         return Reply(await self._rows.page(call.principal, table_id, query))
 
-    def begin_page(self, call: Call, table_id: str, query: Page) -> Begun | None:
-        """Begin the usual answer of `page`."""
-        assert isinstance(call.principal, PublicClient)
+    def begin_page(self, call: Call, table_id: str, query: Page) -> Prepared | None:
+        """Prepare the usual answer of `page`."""
         return self._rows.begin_page(call.principal, msgspec.convert(table_id, UUID), query)
 
     @post(
@@ -157,11 +156,10 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         """Read a row."""
         return Reply(await self._rows.read(call.principal, table_id, row_id, query))
 
-    def begin_read(self, call: Call, table_id: str, row_id: str, query: ReadRow) -> Begun | None:
-        """Begin the usual answer of `read`."""
+    def begin_read(self, call: Call, table_id: str, row_id: str, query: ReadRow) -> Prepared | None:
+        """Prepare the usual answer of `read`."""
         if query.fields is not None or query.expand is not None:
             return None
-        assert isinstance(call.principal, PublicClient)
         return self._rows.begin_read(call.principal, msgspec.convert(table_id, UUID), row_id)
 
     @post(
@@ -190,9 +188,8 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         """Return the answer for a created row."""
         return Reply(await self._rows.read(call.principal, table_id, row_id))
 
-    def begin_create(self, call: Call, table_id: str, body: NewRow) -> Begun | None:
-        """Begin the usual answer of `create`."""
-        assert isinstance(call.principal, PublicClient)
+    def begin_create(self, call: Call, table_id: str, body: NewRow) -> Prepared | None:
+        """Prepare the usual answer of `create`."""
         token = origin.begin(call.request_id)
         try:
             return self._rows.begin_create(call.principal, msgspec.convert(table_id, UUID), body.data)

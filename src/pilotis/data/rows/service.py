@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -41,8 +42,8 @@ from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
 from pilotis.data.tables.schema import Referrer
 from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments
-from pilotis.http.api.direct import Begun, StartOverError
-from pilotis.http.api.principals import AppInfo, Principal, PublicClient
+from pilotis.http.api.direct import Prepared, StartOverError
+from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
@@ -91,21 +92,24 @@ class Rows:
 
         return await self._tables.use(app, table_id, create)
 
-    def begin_create(self, principal: PublicClient, table_id: UUID, data: msgspec.Raw) -> Begun | None:
-        """Begin what `create` does, for a prepared table; raises the same errors for an invalid row."""
-        table = self._tables.known(principal.app, table_id)
+    def begin_create(self, principal: Principal, table_id: UUID, data: msgspec.Raw) -> Prepared | None:
+        """Prepare what `create` does, for a known table; raises the same errors for an invalid row."""
+        app = _app(principal)
+        table = self._tables.known(app, table_id)
         if table is None or is_list(data) or table.schema.rules is not None or table.schema.copies_nickname:
             return None
         if table.schema.references and not self._tables.refers_to_open_tables(table):
             return None
         new_id = uuid7_text()
         visible = table.visible_now(principal, Action.CREATE)
-        new = new_record(principal, table, visible, principal.app.limits, data, new_id)
+        if not visible.is_everything:
+            return None
+        new = new_record(principal, table, visible, app.limits, data, new_id)
 
         def finish(ended: asyncio.Future[datetime | None]) -> bytes:
             return records.item(new_id, new.row, rfc3339(_created(ended)), new.created_by)
 
-        return table.begin_insert(new.record), finish
+        return partial(table.begin_insert, new.record), finish
 
     async def create_many(
         self, principal: Principal, table_id: UUID, data: msgspec.Raw, first_id: str | None = None
@@ -237,12 +241,12 @@ class Rows:
         text = await table.fetchval(sql, *arguments.values)
         return None if text is None else _decrypted(seen, related, f"[{text}]")[1:-1]
 
-    def begin_read(self, principal: PublicClient, table_id: UUID, row_id: str) -> Begun | None:
-        """Begin what `read` does, for a prepared table that is public and has no encrypted columns."""
-        table = self._tables.known(principal.app, table_id)
-        if table is None or table.cipher is not None or not is_open(table.schema):
+    def begin_read(self, principal: Principal, table_id: UUID, row_id: str) -> Prepared | None:
+        """Prepare what `read` does, for a known table whose rows the caller may all read, without encrypted columns."""
+        table = self._tables.known(_app(principal), table_id)
+        if table is None or table.cipher is not None or not is_open(table.schema, principal.member):
             return None
-        return table.begin_read(row_id), _found
+        return partial(table.begin_read, row_id), _found
 
     async def page(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
         """Return a page of a table in the order of creation, with the exact total."""
@@ -259,16 +263,17 @@ class Rows:
         # The body may have about 30 MB: a slice would copy it again.
         return b"".join([memoryview(body)[:-1], _time_since(started)])
 
-    def begin_page(self, principal: PublicClient, table_id: UUID, page: Page) -> Begun | None:
-        """Begin what `page` does, for a prepared table that is public, and a page that is small and near the start."""
-        limits = principal.app.limits
-        table = self._tables.known(principal.app, table_id)
+    def begin_page(self, principal: Principal, table_id: UUID, page: Page) -> Prepared | None:
+        """Prepare what `page` does, for a known table all of whose rows the caller may read, and a small, near page."""
+        app = _app(principal)
+        limits = app.limits
+        table = self._tables.known(app, table_id)
         limit = limits.page_size(page.limit)
         if (
             table is None
             or table.cipher is not None
             or table.has_large_pages
-            or not is_open(table.schema)
+            or not is_open(table.schema, principal.member)
             or limit not in COMMON_COUNTS
             or page.cursor is not None
             or page.count is not None
@@ -291,7 +296,7 @@ class Rows:
             tail = b',"total_count":%d,"limit":%d,"offset":%d' % (found.total, limit, page.offset)
             return b'{"data":%b%b%b' % (found.data.encode(), tail, _time_since(started))
 
-        return table.begin_page(limit, page.offset), finish
+        return partial(table.begin_page, limit, page.offset), finish
 
     async def query(self, principal: Principal, table_id: UUID, query: Query) -> bytes:
         """Return the rows that satisfy a condition."""

@@ -241,9 +241,7 @@ def visibility(
     """
     if principal.may(action.role):
         return everything(table, action, shows_creator=True)
-    if table.rules is None and (
-        table.access_level is AccessLevel.PUBLIC or (table.access_level is AccessLevel.APP_MEMBER and member)
-    ):
+    if is_open(table, member):
         # What folding would give, for the tables of most requests.
         return everything(table, action, shows_creator=principal.role is not None)
     if table.rules is None and member is not None:
@@ -471,9 +469,12 @@ def mentions_member(rule: Json, rules: Mapping[Any, Json]) -> bool:
     return _names(rule, "$member") or (_names(rule, "$use") and _names(rules.get("define"), "$member"))
 
 
-def is_open(table: TableSchema) -> bool:
-    """Return whether everybody with the public key may perform every action on all rows."""
-    return table.rules is None and table.access_level is AccessLevel.PUBLIC
+def is_open(table: TableSchema, member: MemberInfo | None = None) -> bool:
+    """Return whether everybody with the public key, or this member, may perform every action on all rows."""
+    return table.rules is None and (
+        table.access_level is AccessLevel.PUBLIC
+        or (member is not None and table.access_level is AccessLevel.APP_MEMBER)
+    )
 
 
 def creator_of_new_row(principal: Principal) -> str | None:

@@ -21,7 +21,7 @@ from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.error_styles import ErrorStyle, ErrorStyles
 from pilotis.http.api.hosts import Area
 from pilotis.http.api.idempotency import HEADER, Idempotency, IdempotencyStore, key_of
-from pilotis.http.api.principals import AppInfo, Authenticator, Client, Principal
+from pilotis.http.api.principals import AppInfo, AppMember, Authenticator, Client, Presumption, Principal
 from pilotis.http.api.rates import Limiter, Rates
 from pilotis.http.api.repeating import repeated
 from pilotis.http.api.request import (
@@ -181,6 +181,16 @@ class Application:
     def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
         """Return the app of a key, if it is known without asking the database."""
         return self._authenticator.known_public_key(key, origin)
+
+    def known_member(self, app: AppInfo, token: str) -> AppMember | None:
+        """Return the member of an access token of the app, whose session was not checked; None for any other token."""
+        return self._authenticator.known_member(app, token)
+
+    def presume(self, token: str) -> Presumption:
+        """Begin the check of the session of such a token."""
+        presumed = self._authenticator.presume(token)
+        assert presumed is not None
+        return presumed[2]
 
     def may_run(self, call: Call, endpoint: Endpoint) -> bool:
         """Return whether no rate limit counts the call; raises `StorageFullError` without the room it needs."""

@@ -1,8 +1,8 @@
 """Direct answers: the usual requests of the busiest routes, begun and ended by callbacks, without a task.
 
-A route has a direct handler if its endpoint names one (`direct`). It is called for a request by HTTP/1.1 with a public
-key alone and a small body, and returns a future of the answer, or None; then the route's handler answers. So every
-other case, and above all every error in a request, has one implementation: the handler.
+A route has a direct handler if its endpoint names one (`direct`). It is called for a request by HTTP/1.1 with a small
+body and a public key, alone or with a member's token. It returns what begins the answer, or None; then the route's
+handler answers. So every other case, and above all every error in a request, has one implementation: the handler.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from pilotis.http.api import binding
 from pilotis.http.api.capabilities import HEADER
 from pilotis.http.api.endpoint import Endpoint
-from pilotis.http.api.principals import AppInfo, Client, PublicClient
-from pilotis.http.api.request import Call, Message, Receive, Scope, Send, ServerBounds, request_id_of
+from pilotis.http.api.principals import AppInfo, AppMember, Client, Presumption, PublicClient
+from pilotis.http.api.request import Call, Message, Receive, Scope, Send, ServerBounds, bearer_of, request_id_of
 from pilotis.http.in_flight import UNCOUNTED_BYTES
 from pilotis.http.replies.reply import Reply
 from pilotis.http.server.single_write import header_lines
@@ -31,7 +31,6 @@ _PARAMETER = re.compile(r":\w+")
 # With one of these the principal is another one, the body arrives in parts, or the request is repeated.
 _SPECIAL = frozenset(
     {
-        b"authorization",
         b"expect",
         b"idempotency-key",
         b"transfer-encoding",
@@ -48,13 +47,14 @@ class StartOverError(Exception):
     """Nothing was changed, and the route's handler must answer instead, because the state it relied on has changed."""
 
 
-Begun: TypeAlias = tuple[asyncio.Future[Any], Callable[[asyncio.Future[Any]], bytes]]
-"""What a direct handler returns: a future, and the function that turns the ended one into the body of the answer.
+Prepared: TypeAlias = tuple[Callable[[], asyncio.Future[Any]], Callable[[asyncio.Future[Any]], bytes]]
+"""What a direct handler returns: what begins the work, and what turns its ended future into the body of the answer.
 
-The function raises `StartOverError`, or the error to answer.
+The latter raises `StartOverError`, or the error to answer. Until the work begins nothing has been read or changed.
 """
-DirectHandler: TypeAlias = "Callable[..., Begun | None]"
+DirectHandler: TypeAlias = "Callable[..., Prepared | None]"
 """Takes the call, the path's parameters as text, the query or body of the endpoint; None if the handler must answer."""
+_Begun: TypeAlias = tuple[asyncio.Future[Any], Callable[[asyncio.Future[Any]], bytes]]
 
 
 class Found(NamedTuple):
@@ -91,6 +91,12 @@ class Server(Protocol):
 
     def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
         """Return the app of a key, if it is known without asking the database."""
+
+    def known_member(self, app: AppInfo, token: str) -> AppMember | None:
+        """Return the member of an access token of the app, whose session was not checked; None for any other token."""
+
+    def presume(self, token: str) -> Presumption:
+        """Begin the check of the session of such a token."""
 
     def may_run(self, call: Call, endpoint: Endpoint) -> bool:
         """Return whether no rate limit counts the call, and there is room for what it stores."""
@@ -161,19 +167,30 @@ class DirectRoutes:
         app = self._server.known_public_key(key.decode("latin-1"), _text(headers, b"origin"))
         if app is None:
             return None
-        endpoint = found.endpoint
+        endpoint, token = found.endpoint, None
         call = Call(found.scope, _disconnected, Client(address, request_id_of(headers)), headers, self._bounds)
         call.principal, call.endpoint = PublicClient(app), endpoint
         try:
-            begun = self._begun(found, call, body) if self._server.may_run(call, endpoint) else None
+            if b"authorization" in headers:
+                token = bearer_of(headers)
+                member = self._server.known_member(app, token) if token else None
+                if member is None:
+                    return None
+                call.principal = member
+            prepared = self._prepared(found, call, body) if self._server.may_run(call, endpoint) else None
+            if prepared is None:
+                return None
+            begin, finish = prepared
+            if token is None:
+                begun = begin(), finish
+            else:
+                begun = _unless_refused(self._server.presume(token), begin, finish, meanwhile=endpoint.only_reads)
         except PilotisError:
-            return None
-        if begun is None:
             return None
         self._server.in_flight += 1
         return Started(found, call, started, *begun)
 
-    def _begun(self, found: Found, call: Call, body: bytes) -> Begun | None:
+    def _prepared(self, found: Found, call: Call, body: bytes) -> Prepared | None:
         endpoint = found.endpoint
         assert endpoint.direct is not None
         handler: DirectHandler = endpoint.direct
@@ -214,6 +231,50 @@ class DirectRoutes:
             await self._server.resume(call, started.begun, outcome, send)
 
         return resume
+
+
+def _unless_refused(
+    presumption: Presumption,
+    begin: Callable[[], asyncio.Future[Any]],
+    finish: Callable[[asyncio.Future[Any]], bytes],
+    *,
+    meanwhile: bool,
+) -> _Begun:
+    """Begin work while a credential is checked, or after that; return what ends with both, or once it is refused."""
+    check, confirm = presumption
+    work = begin() if meanwhile else None
+    both: asyncio.Future[None] = check.get_loop().create_future()
+    is_accepted = False
+
+    def checked(ended: asyncio.Future[Any]) -> None:
+        nonlocal is_accepted, work
+        try:
+            confirm(ended.result())
+            is_accepted = True
+            if work is None:
+                work = begin()
+                work.add_done_callback(worked)
+            elif work.done():
+                both.set_result(None)
+        except Exception as error:  # `finish_both` raises it.
+            both.set_exception(error)
+
+    def worked(ended: asyncio.Future[Any]) -> None:
+        if both.done():
+            # Nobody asks for the outcome of what was refused.
+            _ = ended.cancelled() or ended.exception()
+        elif is_accepted:
+            both.set_result(None)
+
+    def finish_both(ended: asyncio.Future[None]) -> bytes:
+        ended.result()
+        assert work is not None
+        return finish(work)
+
+    check.add_done_callback(checked)
+    if work is not None:
+        work.add_done_callback(worked)
+    return both, finish_both
 
 
 async def _disconnected() -> Message:

@@ -567,6 +567,9 @@ class Authenticator(Protocol):
     async def bearer(self, app: AppInfo, token: str) -> AppPrincipal:
         """Return the principal on the app of a member token, a console token or a secret key."""
 
+    def known_member(self, app: AppInfo, token: str) -> AppMember | None:
+        """Return the member of an access token of the app, whose session was not checked; None for any other token."""
+
     def presume(self, token: str, *, provisional: bool = False) -> tuple[UUID, MemberInfo, Presumption] | None:
         """Return the app's id and the member of an access token, whose session is being checked.
 
