@@ -1,6 +1,7 @@
-"""`pilotis pull`, `diff` and `push`: the tables of an app as files."""
+"""`pilotis pull`, `diff` and `push`: the tables, functions and workflows of an app as files."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ from pilotis.cli import definitions
 from pilotis.cli.project_plan import Step, canonical, in_order_of_dropping, plan, written
 from tests.commands import run_beside
 from tests.conftest import PASSWORD
+from tests.functions.support import Functions
 from tests.support import App, plain_client
 
 PEOPLE = """
@@ -220,6 +222,113 @@ async def test_drops_and_strangers(command: Command, app: App):
     assert await definition(app, "teams") == {}
     assert "Removed" in await command.done("pull")
     assert not (command.tables / "teams.yaml").exists()
+
+
+GREET = "export default async (payload) => `Hello, ${payload.name}!`;\n"
+WORKFLOW = """
+name: daily report
+schedule_cron: 30 2 * * *
+steps:
+  - {id: hello, step_type: function, function_id: greet, on_error: stop}
+"""
+
+
+def write_function(folder: Path, name: str = "greet", source: str = GREET, settings: str = "") -> Path:
+    """A function with its test, which is not deployed."""
+    place = folder / "functions" / name
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "function.toml").write_text(f'name = "{name}"\nruntime = "javascript"\n{settings}')
+    (place / "index.js").write_text(source)
+    (place / "index.test.js").write_text("unfinished")
+    return place
+
+
+async def test_functions_and_workflows(command: Command, app: App, functions: Functions):
+    place = write_function(command.home, settings='invoke_access = "Secret"\n[egress]\nmode = "none"\n')
+    (command.home / "workflows").mkdir()
+    (command.home / "workflows" / "daily.yaml").write_text(WORKFLOW)
+    planned = await command.done("diff")
+    assert "+ function greet: create" in planned
+    assert "+ workflow daily report: create" in planned
+    assert "Applied 2 changes." in await command.done("push", "--yes")
+    assert (await functions.call("greet", {"name": "Ada"}, app.secret_key)).json()["result"] == "Hello, Ada!"
+    await command.done("diff", "--check")
+    # Settings alone, the source alone.
+    (place / "function.toml").write_text('name = "greet"\nruntime = "javascript"\ntimeout_seconds = 2\n')
+    assert "~ function greet: change" in await command.done("push", "--yes")
+    assert (await functions.call("greet", {"name": "Bea"})).json()["result"] == "Hello, Bea!"
+    (place / "index.js").write_text(GREET.replace("Hello", "Hi"))
+    await command.done("push", "--yes")
+    assert (await functions.call("greet", {"name": "Bea"})).json()["result"] == "Hi, Bea!"
+    assert "There is nothing to change." in await command.done("push", "--yes")
+    # A second copy of the project, in which all is as in the first.
+    other = Command(app, command.home / "copy")
+    other.home.mkdir()
+    (other.home / "config").symlink_to(command.home / "config")
+    await other.done("pull")
+    assert (other.home / "functions" / "greet" / "index.js").read_text() == GREET.replace("Hello", "Hi")
+    assert not (other.home / "functions" / "greet" / "index.test.js").exists()
+    assert definitions.read(other.home / "workflows" / "daily-report.yaml").value["steps"][0]["function_id"] == "greet"
+    await other.done("diff", "--check")
+    # Another one deploys: push leaves it, and both sides are a conflict.
+    found = (await functions.console.get(functions.base)).json()["data"][0]
+    assert (await functions.deploy(found["id"], {"index.js": GREET.replace("Hello", "Ho"), "more.js": ""})).is_success
+    assert "the app's is newer" in await command.done("push", "--yes")
+    (place / "index.js").write_text(GREET.replace("Hello", "Hey"))
+    assert "both sides have changed" in await command.fails("push", "--yes")
+    assert "--force" in await command.fails("pull")
+    await command.done("pull", "--force")
+    assert "Ho," in (place / "index.js").read_text()
+    assert (place / "more.js").exists()
+    assert (place / "index.test.js").exists()
+    await command.done("diff", "--check")
+
+
+async def test_functions_and_workflows_that_are_dropped(command: Command, app: App, functions: Functions):
+    await functions.made("theirs", GREET)
+    place = write_function(command.home)
+    (command.home / "workflows").mkdir()
+    workflow = command.home / "workflows" / "daily.yaml"
+    workflow.write_text(WORKFLOW)
+    await command.done("push", "--yes")
+    shutil.rmtree(place)
+    # The workflow calls it.
+    assert "This drops greet" in await command.fails("push", "--yes")
+    assert "FUNCTION_IN_USE" in await command.fails("push", "--yes", "--allow-drop")
+    workflow.unlink()
+    output = await command.done("push", "--yes", "--allow-drop")
+    assert "- function greet: drop, with its versions and variables: they cannot be restored" in output
+    assert [one["name"] for one in (await functions.console.get(functions.base)).json()["data"]] == ["theirs"]
+    assert "There is nothing to change." in await command.done("push", "--yes")
+
+
+async def test_wrong_functions_and_workflows_are_named_with_their_place(command: Command, functions: Functions):
+    place = write_function(command.home)
+    await command.done("push", "--yes")
+    (place / "index.js").write_text("export default () => {")
+    error = await command.fails("push", "--yes")
+    assert "functions/greet: SOURCE_INVALID" in error
+    # The last good state stays.
+    assert (await functions.call("greet", {"name": "Ada"})).json()["result"] == "Hello, Ada!"
+    (place / "index.js").unlink()
+    assert "functions/greet has no files to deploy" in await command.fails("diff")
+    write_function(command.home, settings='timeout = "1"\n')
+    assert "a function has no setting timeout" in await command.fails("push", "--yes")
+    (place / "function.toml").write_text('name = "greet"\nruntime = "python"\n')
+    assert "a function keeps its runtime, javascript" in await command.fails("diff")
+    (place / "function.toml").write_text('name = "greet"\nruntime = "cobol"\n')
+    assert "there is no runtime cobol" in await command.fails("diff")
+    write_function(command.home)
+    write_function(command.home, "twice", settings="").joinpath("function.toml").write_text(
+        'name = "greet"\nruntime = "javascript"\n'
+    )
+    assert "has the name greet already" in await command.fails("diff")
+    shutil.rmtree(command.home / "functions" / "twice")
+    (command.home / "workflows").mkdir()
+    (command.home / "workflows" / "bad.yaml").write_text(WORKFLOW.replace("greet", "nobody"))
+    assert "workflows/bad.yaml:5: " in await command.fails("push", "--yes")
+    (command.home / "workflows" / "bad.yaml").write_text(WORKFLOW + "color: red\n")
+    assert "workflows/bad.yaml:6: a workflow has no field color." in await command.fails("push", "--yes")
 
 
 @pytest.mark.parametrize(

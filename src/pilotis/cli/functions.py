@@ -7,7 +7,6 @@ import shutil
 import sys
 import threading
 import time
-import tomllib
 from collections.abc import Iterator
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,15 +16,12 @@ from urllib.parse import quote
 
 import click
 
+from pilotis.cli.function_files import FILE_NAME, read_files, read_settings
 from pilotis.cli.remote import RejectedError, Remote, app_of_secret_key, by_secret_key, json_data, json_option, on_app
 from pilotis.serve.errors import CommandError
 
-FILE_NAME = "function.toml"
 _LOOK_SECONDS = 0.03
 _BUILD_LOOK_SECONDS = 0.5
-_SKIPPED = {FILE_NAME, "node_modules", "__pycache__"}
-_ONLY_LOCAL = (".d.ts", ".pyi", ".test.ts", ".test.js")
-"""Endings of files for the editor and for tests, which are not deployed."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -40,6 +36,19 @@ def find(remote: Remote, name: str) -> dict[str, Any]:
 
 class _NoFunctionError(CommandError):
     """The app has no function of the name."""
+
+
+def upload(remote: Remote, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Store a version of the function at `path` and return it once it is built; raises `CommandError` if it fails."""
+    version: dict[str, Any] = remote.ask("POST", f"{path}/versions", body)
+    while version["status"] in {"queued", "building"}:
+        time.sleep(_BUILD_LOOK_SECONDS)
+        version = remote.ask("GET", f"{path}/versions/{version['version']}")
+    if log := version.get("build_log"):
+        click.echo(log.rstrip(), err=True)
+    if version["status"] != "ready":
+        raise CommandError(f"Version {version['version']} failed: {version['error']}")
+    return version
 
 
 _options = on_app(by_secret_key, app_of_credential=app_of_secret_key)
@@ -86,18 +95,10 @@ def init(name: str, is_python: bool, as_json: bool) -> None:
 @_options
 def deploy(remote: Remote, directory: Path, no_activate: bool, message: str) -> Iterator[tuple[str, Any]]:
     """Deploy the files of a directory; creates the function where there is none of its name."""
-    settings = _settings(directory)
+    settings = read_settings(directory)
     function = _ensured(remote, settings)
-    body = {"files": _files(directory), "message": message, "activate": not no_activate}
-    version = remote.ask("POST", f"/functions/{function['id']}/versions", body)
-    path = f"/functions/{function['id']}/versions/{version['version']}"
-    while version["status"] in {"queued", "building"}:
-        time.sleep(_BUILD_LOOK_SECONDS)
-        version = remote.ask("GET", path)
-    if log := version.get("build_log"):
-        click.echo(log.rstrip(), err=True)
-    if version["status"] != "ready":
-        raise CommandError(f"Version {version['version']} failed: {version['error']}")
+    body = {"files": read_files(directory), "message": message, "activate": not no_activate}
+    version = upload(remote, f"/functions/{function['id']}", body)
     state = "active" if version["is_active"] else "ready"
     yield f"{function['name']} version {version['version']} is {state}.", version
     for warning in version["warnings"]:
@@ -116,13 +117,13 @@ def dev(remote: Remote, directory: Path, data: str, once: bool, port: int) -> It
     Meanwhile `POST http://127.0.0.1:8787/NAME` calls the draft with a JSON payload, and answers as a call of the
     function does.
     """
-    function = _ensured(remote, _settings(directory))
+    function = _ensured(remote, read_settings(directory))
     path = f"/functions/{function['id']}"
     payload, before = json_data(data), None
     if not once:
         click.echo(f"Calls: {_serve_calls(remote, function, port)}", err=True)
     while True:
-        files = _files(directory)
+        files = read_files(directory)
         if files != before:
             before = files
             try:
@@ -285,18 +286,6 @@ def import_(remote: Remote, name: str, file: Any) -> Iterator[tuple[str, Any]]:
     yield f"{len(values)} variables are set.", {"variables": list(values)}
 
 
-def _settings(directory: Path) -> dict[str, Any]:
-    try:
-        settings = tomllib.loads((directory / FILE_NAME).read_text("utf-8"))
-    except FileNotFoundError:
-        raise CommandError(f"{directory} has no {FILE_NAME}; `pilotis functions init` makes a directory.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CommandError(f"{directory / FILE_NAME}: not valid TOML: {error}.") from None
-    if missing := {"name", "runtime"} - settings.keys():
-        raise CommandError(f"{directory / FILE_NAME}: {', '.join(sorted(missing))} must be set.")
-    return settings
-
-
 def _ensured(remote: Remote, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the function that the settings are of; creates it where there is none."""
     try:
@@ -304,22 +293,6 @@ def _ensured(remote: Remote, settings: dict[str, Any]) -> dict[str, Any]:
     except _NoFunctionError:
         created: dict[str, Any] = remote.ask("POST", "/functions", settings)
         return created
-
-
-def _files(directory: Path) -> dict[str, str]:
-    files = {}
-    for path in sorted(directory.rglob("*")):
-        relative = path.relative_to(directory)
-        skipped = any(part in _SKIPPED or part.startswith(".") for part in relative.parts)
-        is_local = path.name.endswith(_ONLY_LOCAL) or (path.suffix == ".py" and path.name.startswith("test_"))
-        if path.is_file() and not skipped and not is_local:
-            try:
-                files[relative.as_posix()] = path.read_text("utf-8")
-            except UnicodeDecodeError:
-                raise CommandError(f"{path} is not UTF-8 text.") from None
-    if not files:
-        raise CommandError(f"{directory} has no files to deploy.")
-    return files
 
 
 def _text(result: dict[str, Any]) -> str:

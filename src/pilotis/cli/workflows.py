@@ -15,12 +15,12 @@ import click
 
 from pilotis.cli import definitions
 from pilotis.cli.login import SignedIn
-from pilotis.cli.remote import RejectedError, json_data, on_app
+from pilotis.cli.remote import RejectedError, Remote, json_data, on_app
 from pilotis.kit.clock import rfc3339
 from pilotis.serve.errors import CommandError
 
 _PAGE_SIZE = 100
-_FIELDS: dict[str, Any] = {
+FIELDS: dict[str, Any] = {
     "name": None,
     "description": "",
     "execution_type": "sequential",
@@ -56,7 +56,7 @@ def workflows() -> None:
 @_options
 def list_(remote: SignedIn) -> Iterator[tuple[str, Any]]:
     """List workflows with their version, their next run and how the last execution ended."""
-    for one in _pages(remote, "/workflows"):
+    for one in pages(remote, "/workflows"):
         last = one["last_execution"]
         words = [
             f"version {one['version']}",
@@ -77,10 +77,10 @@ def show(remote: SignedIn, name: str, version: int | None) -> Iterator[tuple[str
     if version is not None:
         found = remote.ask("GET", f"{_path(found)}/versions/{version}")
     names = {one["id"]: one["name"] for one in remote.ask("GET", "/functions?limit=1000")["data"]}
-    fields = {field: found[field] for field, default in _FIELDS.items() if found[field] != default}
+    fields = {field: found[field] for field, default in FIELDS.items() if found[field] != default}
     if fields.get("steps"):
         # The steps come last, as the longest part.
-        fields["steps"] = [_named(step, names) for step in fields["steps"]]
+        fields["steps"] = [named(step, names) for step in fields["steps"]]
     yield definitions.dump(fields).rstrip(), found
 
 
@@ -107,7 +107,7 @@ def deploy(remote: SignedIn, file: Path) -> Iterator[tuple[str, Any]]:
     if not checked["is_valid"]:
         raise _invalid(definition, checked["errors"])
     name = definition.value["name"]
-    known = next((one for one in _pages(remote, "/workflows") if one["name"] == name), None)
+    known = next((one for one in pages(remote, "/workflows") if one["name"] == name), None)
     try:
         if known is None:
             made = remote.ask("POST", "/workflows", definition.value, **_key())
@@ -255,7 +255,8 @@ def resume(remote: SignedIn, name: str) -> Iterator[tuple[str, Any]]:
     yield f"{name} is active{following}.", changed
 
 
-def _pages(remote: SignedIn, path: str) -> Iterator[dict[str, Any]]:
+def pages(remote: Remote, path: str) -> Iterator[dict[str, Any]]:
+    """Yield all things of a list of the API."""
     offset = 0
     while page := remote.ask("GET", f"{path}?limit={_PAGE_SIZE}&offset={offset}")["data"]:
         yield from page
@@ -263,7 +264,7 @@ def _pages(remote: SignedIn, path: str) -> Iterator[dict[str, Any]]:
 
 
 def _find(remote: SignedIn, name: str) -> dict[str, Any]:
-    for one in _pages(remote, "/workflows"):
+    for one in pages(remote, "/workflows"):
         if one["name"] == name:
             return one
     raise CommandError(f"The app has no workflow {name}; `pilotis workflows deploy` creates it.")
@@ -278,19 +279,19 @@ def _key() -> dict[str, str]:
     return {"Idempotency-Key": str(uuid4())}
 
 
-def _named(step: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+def named(step: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     """Return a step with its function's name in place of the id, which only this app has."""
-    named = dict(step)
-    if "function_id" in step:
-        named["function_id"] = names.get(step["function_id"], step["function_id"])
-    if "branches" in step:
-        named["branches"] = [
-            {**branch, "steps": [_named(inner, names) for inner in branch["steps"]]} for branch in step["branches"]
+    told = dict(step)
+    if step.get("function_id"):
+        told["function_id"] = names.get(step["function_id"], step["function_id"])
+    if step.get("branches"):
+        told["branches"] = [
+            {**branch, "steps": [named(inner, names) for inner in branch["steps"]]} for branch in step["branches"]
         ]
-    if tools := step.get("config", {}).get("tools"):
+    if tools := (step.get("config") or {}).get("tools"):
         tools = [{**tool, "function_id": names.get(tool["function_id"], tool["function_id"])} for tool in tools]
-        named["config"] = {**step["config"], "tools": tools}
-    return named
+        told["config"] = {**step["config"], "tools": tools}
+    return told
 
 
 def _invalid(definition: definitions.Definition, errors: list[dict[str, Any]]) -> CommandError:
