@@ -316,9 +316,11 @@ async def test_wrong_functions_and_workflows_are_named_with_their_place(command:
     assert "a function has no setting timeout" in await command.fails("push", "--yes")
     (place / "function.toml").write_text('name = "greet"\nruntime = "python"\n')
     assert "a function keeps its runtime, javascript" in await command.fails("diff")
-    (place / "function.toml").write_text('name = "greet"\nruntime = "cobol"\n')
-    assert "there is no runtime cobol" in await command.fails("diff")
     write_function(command.home)
+    other = write_function(command.home, "other")
+    (other / "function.toml").write_text('name = "other"\nruntime = "cobol"\n')
+    assert "there is no runtime cobol" in await command.fails("diff")
+    shutil.rmtree(other)
     write_function(command.home, "twice", settings="").joinpath("function.toml").write_text(
         'name = "greet"\nruntime = "javascript"\n'
     )

@@ -72,6 +72,13 @@ class SignedIn(Remote):
             self._sign(session)
 
 
+def sign_in(base: str, email: str, password: str) -> None:
+    """Sign in to the server at an address, and store the session; raises `CommandError`."""
+    user = Remote(base, {}).ask("POST", "/v1/auth/signin", {"email": email, "password": password})
+    with _credentials() as stored:
+        stored[base] = {name: user[name] for name in ("email", "access_token", "refresh_token")}
+
+
 @click.command()
 @click.option("--email", required=True, help="The console user's e-mail address.")
 @_url
@@ -84,9 +91,7 @@ def login(email: str, url: str, as_json: bool) -> None:
         if sys.stdin.isatty()
         else sys.stdin.read().removesuffix("\n")
     )
-    user = Remote(base, {}).ask("POST", "/v1/auth/signin", {"email": email, "password": password})
-    with _credentials() as stored:
-        stored[base] = {name: user[name] for name in ("email", "access_token", "refresh_token")}
+    sign_in(base, email, password)
     click.echo(json.dumps({"url": base, "email": email}) if as_json else f"Signed in to {base} as {email}.")
 
 

@@ -41,6 +41,9 @@ COMMANDS = {
     "pull": "project",
     "diff": "project",
     "push": "project",
+    "new": "new",
+    "dev": "dev",
+    "test": "project_tests",
 }
 
 _COLLECT_AFTER = 50_000

@@ -32,6 +32,11 @@ def keep(folder: Path, app_id: str, kinds: Mapping[str, Definitions]) -> None:
     (place / "base.json").write_text(json.dumps({"app": app_id, **stored}, ensure_ascii=False), "utf-8")
 
 
+def update(folder: Path, app_id: str, kind: str, changed: Definitions) -> None:
+    """Store some definitions of a kind; the others stay as they were."""
+    keep(folder, app_id, {kind: {**read(folder, app_id).get(kind, {}), **changed}})
+
+
 def private_folder(folder: Path) -> Path:
     """Return the folder of a project that is not shared; creates it, so that version control leaves it out."""
     place = folder / FOLDER

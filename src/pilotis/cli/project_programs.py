@@ -53,6 +53,8 @@ class Functions(Part):
         self._ids: dict[str, str] = {}
         self._versions: dict[str, int | None] = {}
         self._settings: Definitions = {}
+        self.stored: Definitions = {}
+        """What `store` has stored."""
 
     def server(self) -> Definitions:
         """See `Part`; a definition is the settings and the digest of the files."""
@@ -79,40 +81,30 @@ class Functions(Part):
 
     def files(self, server: Definitions) -> Definitions:
         """See `Part`."""
-        return {name: self._defined(folder, server.get(name)) for name, folder in self.folders().items()}
-
-    def _defined(self, folder: Path, server: dict[str, Any] | None) -> dict[str, Any]:
-        settings = read_settings(folder)
-        if unknown := settings.keys() - {"name", "runtime", "entrypoint", *_SETTINGS, *_OF_SERVER}:
-            raise CommandError(f"{folder / FILE_NAME}: a function has no setting {min(unknown)}.")
-        usual = {name: (server or {}).get(name) for name in _OF_SERVER}
-        if server is not None and server["runtime"] != settings["runtime"]:
-            raise CommandError(f"{folder / FILE_NAME}: a function keeps its runtime, {server['runtime']}.")
-        try:
-            source = of_files(Runtime(settings["runtime"]), read_files(folder), settings.get("entrypoint"), _MAX_BYTES)
-        except ValueError:
-            raise CommandError(f"{folder / FILE_NAME}: there is no runtime {settings['runtime']}.") from None
-        except PilotisError as error:
-            raise CommandError(f"{folder}: {error.text}") from None
-        return {**_settings({**usual, **settings}), "sha256": source.sha256}
+        return {
+            name: _defined(folder, read_settings(folder), read_files(folder), server.get(name))
+            for name, folder in self.folders().items()
+        }
 
     def store(self, name: str) -> str:
-        """Create or change a function as its files say, and return what it is now; raises `CommandError`."""
+        """Create or change a function as its files say, and return its new version; raises `CommandError`."""
         folder = self.folders()[name]
-        settings = read_settings(folder)
+        settings, files = read_settings(folder), read_files(folder)
         try:
             if name not in self._ids:
                 made = self._remote.ask("POST", f"{self._remote.path}/functions", settings)
                 self._ids[name], self._settings[name] = made["id"], _settings(made)
             path = f"{self._remote.path}/functions/{self._ids[name]}"
             known = self._settings[name]
-            wanted = _settings({**{field: known[field] for field in _OF_SERVER}, **settings})
+            definition = _defined(folder, settings, files, known)
+            wanted = {field: definition[field] for field in known}
             if changes := {field: value for field, value in wanted.items() if known[field] != value}:
                 self._settings[name] = _settings(self._remote.ask("PATCH", path, changes))
-            body = {"files": read_files(folder), "message": "push"}
+            body: dict[str, Any] = {"files": files}
             if "entrypoint" in settings:
                 body["entrypoint"] = settings["entrypoint"]
             version = upload(self._remote, path, body)
+            self.stored[name] = {**self._settings[name], "sha256": definition["sha256"]}
         except RejectedError as error:
             raise CommandError(f"{folder}: {error}") from None
         for warning in version["warnings"]:
@@ -241,6 +233,24 @@ class Workflows(Part):
         file = self._definitions()[name].file
         file.unlink()
         return file
+
+
+def _defined(
+    folder: Path, settings: dict[str, Any], files: dict[str, str], server: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return the definition of a function whose settings and files these are; raises `CommandError`."""
+    if unknown := settings.keys() - {"name", "runtime", "entrypoint", *_SETTINGS, *_OF_SERVER}:
+        raise CommandError(f"{folder / FILE_NAME}: a function has no setting {min(unknown)}.")
+    usual = {name: (server or {}).get(name) for name in _OF_SERVER}
+    if server is not None and server["runtime"] != settings["runtime"]:
+        raise CommandError(f"{folder / FILE_NAME}: a function keeps its runtime, {server['runtime']}.")
+    try:
+        source = of_files(Runtime(settings["runtime"]), files, settings.get("entrypoint"), _MAX_BYTES)
+    except ValueError:
+        raise CommandError(f"{folder / FILE_NAME}: there is no runtime {settings['runtime']}.") from None
+    except PilotisError as error:
+        raise CommandError(f"{folder}: {error.text}") from None
+    return {**_settings({**usual, **settings}), "sha256": source.sha256}
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -28,20 +28,24 @@ def serve(place: Place) -> None:
 @command()
 def init(place: Place) -> Outcome:
     """Create the database and its schema without serving. Only `init` and `serve` ever create a database."""
-    return _migrations(_migrate(place.settings, may_create=True))
+    return _migrations(migrate_to_current(place.settings, may_create=True))
 
 
 @command()
 def migrate(place: Place) -> Outcome:
     """Migrate an existing database to this version. `serve` does this too."""
-    return _migrations(_migrate(place.settings, may_create=False))
+    return _migrations(migrate_to_current(place.settings, may_create=False))
 
 
 def _migrations(applied: list[str]) -> Outcome:
     return Outcome({"applied": applied}, [*(f"Applied {name}." for name in applied), "The database is up to date."])
 
 
-def _migrate(settings: Settings, *, may_create: bool) -> list[str]:
+def migrate_to_current(settings: Settings, *, may_create: bool) -> list[str]:
+    """Bring a database to the schema of this version, and return the names of the migrations that it lacked.
+
+    Raises `CommandError` for one that has not been set up, unless that may be done.
+    """
     import asyncio
 
     from pilotis.cli.session import NOT_SET_UP

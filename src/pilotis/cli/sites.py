@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
@@ -14,12 +13,12 @@ from typing import Any, NamedTuple
 
 import click
 
+from pilotis.cli import project_settings
+from pilotis.cli.project_settings import FILE_NAME
 from pilotis.cli.remote import DEFAULT_URL, RejectedError, Remote, secret_key, send
 from pilotis.hosting.paths import check_file_path, is_hidden, is_junk
 from pilotis.serve.errors import CommandError
 
-FILE_NAME = ".pilotis.toml"
-_NAMES = {"url", "public_key", "storage", "directory"}
 _CONCURRENT_UPLOADS = 8
 _ATTEMPTS = 4
 
@@ -64,14 +63,14 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @wraps(function)
     def invoke(storage: str | None, url: str | None, public_key: str | None, as_json: bool, **given: Any) -> None:
-        known = _settings()
-        storage = storage or known.get("storage")
-        public_key = public_key or known.get("public_key")
+        known = project_settings.read(Path())
+        storage = storage or known.storage
+        public_key = public_key or known.public_key
         if not storage or not public_key:
             missing = "--storage" if not storage else "--public-key"
             raise click.UsageError(f"Name it by {missing}, or in {FILE_NAME}.")
-        address = url or known.get("url") or DEFAULT_URL
-        remote = Site(address, public_key, secret_key(), storage, known.get("directory", "."))
+        address = url or known.url or DEFAULT_URL
+        remote = Site(address, public_key, secret_key(), storage, known.directory or ".")
         text, fields = function(remote, **given)
         click.echo(json.dumps(fields, indent=2) if as_json else text)
 
@@ -220,19 +219,3 @@ def _files(directory: Path) -> Iterator[tuple[str, _File]]:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         yield checked, _File(path, digest, path.stat().st_size)
-
-
-def _settings() -> dict[str, str]:
-    """Return the settings of `.pilotis.toml` in the working directory; they never contain a secret."""
-    path = Path(FILE_NAME)
-    if not path.is_file():
-        return {}
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CommandError(f"{FILE_NAME} is not valid TOML: {error}") from None
-    if "secret_key" in values:
-        raise CommandError(f"{FILE_NAME} must not hold a secret key: set PILOTIS_SECRET_KEY instead.")
-    if unknown := values.keys() - _NAMES:
-        raise CommandError(f"{FILE_NAME}: {min(unknown)} is not one of {', '.join(sorted(_NAMES))}.")
-    return {name: str(value) for name, value in values.items()}

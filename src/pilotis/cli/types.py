@@ -28,20 +28,33 @@ def types(url: str, key: str, lang: str, output: Path | None, check: bool, watch
     if output is None and (check or watch):
         raise click.UsageError("--check and --watch need --output FILE.")
     remote = Remote(f"{url.rstrip('/')}/v1/public", {"X-Public-Key": key})
-    generate = typescript if lang == "ts" else python
     while True:
-        text = generate(remote.ask("GET", "/tables")["tables"])
         if output is None:
-            click.echo(text, nl=False)
+            click.echo(_text(remote, lang), nl=False)
         elif check:
-            if _read(output) != text:
+            if _read(output) != _text(remote, lang):
                 raise CommandError(f"{output} is out of date. Run `pilotis types --output {output}`.")
-        elif _read(output) != text:
-            output.write_text(text, "utf-8")
+        elif write_types(remote, output, lang):
             click.echo(f"Wrote {output}.", err=True)
         if not watch:
             return
         time.sleep(_PAUSE_SECONDS)
+
+
+def write_types(remote: Remote, file: Path, lang: str | None = None) -> bool:
+    """Write the types of an app's tables, and return whether they have changed.
+
+    `remote` is the public API with the app's key; the language is that of the file's ending, unless it is given.
+    """
+    text = _text(remote, lang or ("python" if file.suffix == ".py" else "ts"))
+    if _read(file) == text:
+        return False
+    file.write_text(text, "utf-8")
+    return True
+
+
+def _text(remote: Remote, lang: str) -> str:
+    return (typescript if lang == "ts" else python)(remote.ask("GET", "/tables")["tables"])
 
 
 def _read(file: Path) -> str | None:
