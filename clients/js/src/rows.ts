@@ -69,6 +69,10 @@ class Question implements Query {
     return this.#with({ counts });
   }
 
+  toJSON(): JsonObject & { table: string } {
+    return { table: this.#table, ...this.#asked };
+  }
+
   async #page(more: JsonObject, options: CallOptions = {}): Promise<Page<Row>> {
     const body = { ...this.#asked, ...more };
     const found = await this.#http.json("POST", `${this.#data}/query`, { ...call(options), body, reads: true });

@@ -198,6 +198,8 @@ export interface Query<Table extends TableTypes = AnyTable> extends PromiseLike<
   expand(...related: (string | Record<string, Related>)[]): Query<Table>;
   /** Counts the rows that refer to a row, in `counts`. */
   counts(counts: Record<string, { from: string; where?: JsonObject; exists?: boolean }>): Query<Table>;
+  /** What it asks, as JSON: equal questions have equal texts. */
+  toJSON(): JsonObject & { table: string };
   run(options?: CallOptions): Promise<Page<Row<Table["row"]>>>;
   /** Reads a page by cursor, the first without one: it stays right while rows are added before it. */
   page(options?: CallOptions & { cursor?: string | null }): Promise<Page<Row<Table["row"]>>>;
