@@ -92,6 +92,19 @@ const checks = {
     assert.throws(() => data.whole, code("UNSAFE_NUMBER"));
     assert.equal((await createClient({ url, publicKey }).rows(saved.numbers).create({ whole: 2 ** 53 - 1, part: 1e21 })).data.part, 1e21);
   },
+  async "a server of an older version"() {
+    const older = (input, init) => fetch(String(input).replace("/query", "/no-such-route"), init);
+    const rows = createClient({ url, publicKey, fetch: older }).rows(saved.numbers);
+    await assert.rejects(rows.all().run(), (error) => isApiError(error, "NOT_SUPPORTED_BY_SERVER") && /of version \S+, has no POST .*\/query/.test(error.message));
+    await assert.rejects(rows.get(crypto.randomUUID()), code("ROW_NOT_FOUND"));
+    await assert.rejects(createClient({ url, publicKey }).request("GET", "/v1/public/mistyped"), code("NOT_FOUND"));
+  },
+  async "an access token for another program"() {
+    const client = createClient({ url, publicKey });
+    assert.equal(await client.members.token(), null);
+    const { access_token } = await client.members.guest();
+    assert.equal(await client.members.token(), access_token);
+  },
   async "columns with the names of methods"() {
     const rows = createClient({ url, publicKey }).rows(saved.names);
     const row = await rows.create({ then: "a", constructor: "b", toString: "c", where: "d" });

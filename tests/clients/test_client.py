@@ -175,7 +175,7 @@ async def test_bad_weather(app: App, tmp_path: Path):
     shutil.copy(FILES / client_versions()[0] / "pilotis.js", tmp_path / "pilotis.mjs")
     environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "faults.mjs", folder=tmp_path, **environment)
-    assert printed.splitlines()[-1] == "12 checks"
+    assert printed.splitlines()[-1] == "14 checks"
 
 
 @NEEDS_NODE
@@ -191,6 +191,19 @@ async def test_live_lists_and_channels(app: App, tmp_path: Path):
     environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "live.mjs", folder=tmp_path, **environment)
     assert printed.splitlines()[-1] == "6 checks"
+
+
+@NEEDS_NODE
+async def test_the_cases_in_a_bare_runtime(app: App, tmp_path: Path):
+    """As React Native's: without crypto, storage, locks, document, and what is new of `AbortSignal`."""
+    given_ = json.dumps(await given(app, "bare"))
+    shutil.copy(FILES / client_versions()[0] / "pilotis.js", tmp_path / "pilotis.mjs")
+    shutil.copy(Path(__file__).parent / "cases.mjs", tmp_path)
+    runner = Path(__file__).parent / "bare.mjs"
+    environment = {"GIVEN": given_, "CLIENT": str(tmp_path / "pilotis.mjs"), "CASES": str(tmp_path / "cases.mjs")}
+    command = ["node", "--experimental-vm-modules", "--no-warnings", runner]
+    printed = await asyncio.to_thread(run, *command, folder=tmp_path, **environment)
+    assert json.loads(printed) == [case["name"] for case in CASES]
 
 
 async def test_the_cases_in_deno(app: App, tmp_path: Path):

@@ -210,6 +210,38 @@ async def test_changes_are_told_also_after_a_lost_connection(app: App):
     assert await asyncio.to_thread(listen) == "reset"
 
 
+async def test_a_server_of_an_older_version(app: App):
+    """A route that it lacks is told apart from what is not there, and from a path that the caller has chosen."""
+    table = await app.table({"n": "int"})
+
+    class Older(httpx.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            request.url = request.url.copy_with(path=request.url.path.replace("/query", "/no-such-route"))
+            return await super().handle_async_request(request)
+
+    async with AsyncClient(app.server.url, public_key=app.public_key, transport=Older()) as client:
+        with pytest.raises(ApiError, match=r"of version .* has no POST /v1/public/tables/.*/data/query") as raised:
+            await client.rows(table).all().run()
+        assert raised.value.code == "NOT_SUPPORTED_BY_SERVER"
+        with pytest.raises(ApiError, match="ROW_NOT_FOUND"):
+            await client.rows(table).get(str(uuid4()))
+        with pytest.raises(ApiError, match=r"^NOT_FOUND"):
+            await client.request("GET", "/v1/public/mistyped")
+
+
+async def test_a_program_beside_the_server_acts_for_its_caller(app: App):
+    async with (
+        AsyncClient(app.server.url, public_key=app.public_key) as member,
+        AsyncClient(app.server.url, public_key=app.public_key) as program,
+    ):
+        session = await member.members.guest()
+        headers = {"Authorization": f"Bearer {session['access_token']}"}
+        found = await program.request("GET", "/v1/public/app-members/me", headers=headers)
+        assert found["member_id"] == session["member_id"]
+        with pytest.raises(ApiError, match="INVALID_TOKEN"):
+            await program.request("GET", "/v1/public/app-members/me", headers={"Authorization": "Bearer wrong"})
+
+
 async def test_a_busy_server_is_asked_again_but_not_for_ever(app: App):
     client, transport = weather(app, 503, 429, 502)
     async with client:

@@ -9,6 +9,8 @@ export interface Sent extends RequestOptions {
   raw?: BodyInit;
   /** Whether to send it once: the caller repeats it. */
   once?: boolean;
+  /** Whether the caller has chosen the path, which may be wrong. */
+  isCallers?: boolean;
 }
 /** Gives tokens; `Session` implements it. */
 export interface Tokens {
@@ -18,6 +20,8 @@ export interface Tokens {
   rejected(token: string): void;
 }
 
+declare const VERSION: string;
+const NOTHING: Sent = {};
 const LONGEST_PAUSE = 5000;
 const SHORTEST_PAUSE = 200;
 
@@ -42,7 +46,7 @@ export class Http {
   readonly clock = (): number => Date.now() + this.skew;
 
   /** Returns the JSON of an answer, or null where it is empty. */
-  async json(method: string, path: string, sent: Sent = {}): Promise<any> {
+  async json(method: string, path: string, sent: Sent = NOTHING): Promise<any> {
     const response = await this.send(method, path, sent);
     const text = await response.text();
     if (!text) return null;
@@ -54,8 +58,8 @@ export class Http {
   }
 
   /** Returns an answer with a status below 400; rejects with an `ApiError`, or the reason of an abort. */
-  async send(method: string, path: string, sent: Sent = {}): Promise<Response> {
-    const elsewhere = /^https?:/.test(path);
+  async send(method: string, path: string, sent: Sent = NOTHING): Promise<Response> {
+    const elsewhere = path[0] !== "/";
     // An address that the server gave may be that of an object store, which takes no other headers.
     const headers: Record<string, string> = elsewhere ? { ...sent.headers } : { "X-Public-Key": this.options.publicKey, ...sent.headers };
     if (sent.body !== undefined) headers["Content-Type"] = "application/json";
@@ -63,18 +67,26 @@ export class Http {
     if (writes) headers["Idempotency-Key"] ??= uuid();
     const address = (elsewhere ? path : this.url + path) + queryOf(sent.query);
     const body = sent.raw ?? (sent.body === undefined ? undefined : stringify(sent.body));
-    const clock = deadline(sent.timeout ?? this.options.timeout ?? 30_000, sent.signal);
+    const clock = new Deadline(sent.timeout ?? this.options.timeout ?? 30_000, sent.signal);
     const repeats = !sent.once && (writes || (method !== "POST" && method !== "PATCH") || !!sent.reads);
     try {
       for (let number = 0, renewed = false, lost = false; ; number++) {
-        const token = await this.authorize(headers, sent, clock.signal);
-        clock.signal.throwIfAborted();
+        const given = this.authorize(headers, sent);
+        // A promise for a token only where there is none yet: a wait takes longer than all else here.
+        const token = given instanceof Promise ? this.sign(headers, await unless(clock.signal, given)) : given;
+        if (clock.signal.aborted) throw clock.signal.reason;
         let error: unknown;
         try {
-          const response = await this.fetch(address, { method, headers, body, signal: clock.signal });
+          const { fetch } = this;
+          const response = await fetch(address, { method, headers, body, signal: clock.signal });
           this.notice(response);
           if (response.ok || response.status === 304) return response;
           error = errorOf(response.status, await response.text(), response.headers.get("Retry-After"));
+          // What is not there has a code of its own: it is the route that an older server lacks.
+          if (["NOT_FOUND", "METHOD_NOT_ALLOWED"].includes((error as ApiError).code) && !elsewhere && !sent.isCallers) {
+            const told = `The server, of version ${this.serverVersion}, has no ${method} ${path}, which the client ${VERSION} needs.`;
+            error = new ApiError(response.status, "NOT_SUPPORTED_BY_SERVER", told, (error as ApiError).body);
+          }
         } catch (cause) {
           if (clock.signal.aborted) throw cause;
           error = cause instanceof ApiError ? cause : new ApiError(0, "NETWORK", `No answer from ${this.url}.`, {}, null, { cause });
@@ -98,26 +110,30 @@ export class Http {
     }
   }
 
-  private async authorize(headers: Record<string, string>, sent: Sent, signal: AbortSignal): Promise<string | null> {
-    if (sent.auth === "none") return null;
-    if (sent.auth) {
-      headers["Authorization"] = `Bearer ${sent.auth.token}`;
+  /** Adds the credential, and returns the token that can be renewed, or a promise of it, which is not added yet. */
+  private authorize(headers: Record<string, string>, sent: Sent): string | null | Promise<string | null> {
+    if (sent.auth === "none" || sent.headers?.["Authorization"]) return null;
+    const fixed = sent.auth ? sent.auth.token : this.options.secretKey;
+    if (fixed) {
+      this.sign(headers, fixed);
       return null;
     }
-    if (sent.headers?.["Authorization"]) return null;
-    let token = this.options.secretKey ?? this.tokens?.token(this.clock) ?? null;
-    if (token instanceof Promise) token = await unless(signal, token);
+    const token = this.tokens?.token(this.clock) ?? null;
+    return token instanceof Promise ? token : this.sign(headers, token);
+  }
+
+  private sign(headers: Record<string, string>, token: string | null): string | null {
     if (token) headers["Authorization"] = `Bearer ${token}`;
     else delete headers["Authorization"];
-    return this.options.secretKey ? null : token;
+    return token;
   }
 
   private notice(response: Response): void {
-    this.serverVersion = response.headers.get("X-Pilotis-Version") ?? this.serverVersion;
     const header = response.headers.get("Date");
-    // Once a second at most: reading it takes as long as the rest.
-    if (header === this.lastDate) return;
+    // Once a second at most: reading a header takes as long as the rest.
+    if (header === this.lastDate && this.serverVersion !== null) return;
     this.lastDate = header;
+    this.serverVersion = response.headers.get("X-Pilotis-Version") ?? this.serverVersion;
     const date = Date.parse(header ?? "");
     // The header is in whole seconds, and was on its way.
     if (date && Math.abs(date - this.clock()) > 5000) this.skew = date - Date.now();
@@ -129,36 +145,43 @@ export function passes(error: ApiError): boolean {
   return [0, 429, 502, 503, 504].includes(error.status) || error.code === "IDEMPOTENCY_KEY_IN_USE";
 }
 
-interface Deadline {
-  signal: AbortSignal;
-  left(): number;
-  stop(): void;
-  reason(error: unknown): unknown;
-}
+/** The time that a call has, and what aborts it. */
+class Deadline {
+  private readonly controller = new AbortController();
+  readonly signal = this.controller.signal;
+  private readonly end: number;
+  private isLate = false;
+  private readonly timer: ReturnType<typeof setTimeout>;
+  private abort: (() => void) | null = null;
 
-function deadline(milliseconds: number, outer?: AbortSignal): Deadline {
-  const controller = new AbortController();
-  const end = Date.now() + milliseconds;
-  let late = false;
-  const timer = setTimeout(() => {
-    late = true;
-    controller.abort();
-  }, milliseconds);
-  const abort = () => controller.abort(outer!.reason);
-  if (outer?.aborted) abort();
-  outer?.addEventListener("abort", abort);
-  return {
-    signal: controller.signal,
-    left: () => end - Date.now(),
-    stop: () => {
-      clearTimeout(timer);
-      outer?.removeEventListener("abort", abort);
-    },
-    reason: (error) => {
-      if (late) return new ApiError(0, "TIMEOUT", `No answer within ${milliseconds} ms.`, {}, null, { cause: error });
-      return outer?.aborted ? outer.reason : error;
-    },
-  };
+  constructor(
+    private readonly milliseconds: number,
+    private readonly outer?: AbortSignal,
+  ) {
+    this.end = Date.now() + milliseconds;
+    this.timer = setTimeout(() => {
+      this.isLate = true;
+      this.controller.abort();
+    }, milliseconds);
+    if (!outer) return;
+    this.abort = () => this.controller.abort(outer.reason);
+    if (outer.aborted) this.abort();
+    outer.addEventListener("abort", this.abort);
+  }
+
+  left(): number {
+    return this.end - Date.now();
+  }
+
+  stop(): void {
+    clearTimeout(this.timer);
+    if (this.abort) this.outer!.removeEventListener("abort", this.abort);
+  }
+
+  reason(error: unknown): unknown {
+    if (this.isLate) return new ApiError(0, "TIMEOUT", `No answer within ${this.milliseconds} ms.`, {}, null, { cause: error });
+    return this.outer?.aborted ? this.outer.reason : error;
+  }
 }
 
 /** Waits before a repeat: a random time, which doubles, or what the server asks for. */
@@ -192,20 +215,28 @@ export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> 
   });
 }
 
-/** Pages without TLS have no `randomUUID`. */
+/** Pages without TLS have no `randomUUID`, and React Native has no `crypto`. */
 export function uuid(): string {
-  if (crypto.randomUUID) return crypto.randomUUID();
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const source = globalThis.crypto;
+  if (source?.randomUUID) return source.randomUUID();
+  const bytes = source ? source.getRandomValues(new Uint8Array(16)) : Uint8Array.from({ length: 16 }, () => Math.random() * 256);
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function queryOf(values: RequestOptions["query"] = {}): string {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
-  return given.length ? "?" + new URLSearchParams(given.map(([name, value]) => [name, String(value)])) : "";
+function queryOf(values: RequestOptions["query"]): string {
+  let text = "";
+  for (const name in values) {
+    const value = values[name];
+    if (value !== undefined && value !== null) text += `${text ? "&" : "?"}${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+  }
+  return text;
 }
 
 /** The parts of a path, encoded. */
 export function path(strings: TemplateStringsArray, ...values: string[]): string {
-  return String.raw({ raw: strings }, ...values.map(encodeURIComponent));
+  let text = strings[0]!;
+  for (let index = 0; index < values.length; index++) text += encodeURIComponent(values[index]!) + strings[index + 1];
+  return text;
 }
 
 /** A path of files: its slashes stay. */

@@ -43,7 +43,7 @@ export function createClient(options: ClientOptions): Client {
     },
     authSettings: () => http.json("GET", "/v1/public/auth-settings"),
     stats: () => http.json("GET", "/v1/public/stats"),
-    request: (method, address, given) => http.json(method, address, given),
+    request: (method, address, given) => http.json(method, address, { ...given, isCallers: true }),
     get serverVersion() {
       return http.serverVersion;
     },

@@ -23,6 +23,12 @@ export function parse(text: string, big: boolean): any {
 
 /** Writes JSON, a `bigint` as a number. */
 export function stringify(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    // A `bigint`, or a circle, which is an error again.
+    if (!(error instanceof TypeError)) throw error;
+  }
   let marked = false;
   const text = JSON.stringify(value, (_, item) => {
     if (typeof item !== "bigint") return item;

@@ -26,6 +26,7 @@ export function members(http: Http, sessions: Sessions): Members {
       await sessions.clear("asked");
     },
     session: () => sessions.get(),
+    token: () => Promise.resolve(sessions.token(http.clock)),
     setSession: (session) => sessions.set(session),
     me: (options) => http.json("GET", `${PATH}/me`, options),
     account: (options) => http.json("GET", `${PATH}/me/account`, options),

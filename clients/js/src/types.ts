@@ -16,10 +16,11 @@ export declare class ApiError extends Error {
 /**
  * The codes of the server, and those of the client: `NETWORK` without an answer, `TIMEOUT` without one in time,
  * `SESSION_ENDED` if the member must sign in again, `UNSAFE_NUMBER` for a number that JavaScript would round,
- * `FUNCTION_ERROR` for a function that failed, `BAD_ANSWER` for what is not JSON.
+ * `FUNCTION_ERROR` for a function that failed, `BAD_ANSWER` for what is not JSON, `NOT_SUPPORTED_BY_SERVER` for a route
+ * that a server of an older version lacks.
  */
 export type ErrorCode =
-  "NETWORK" | "TIMEOUT" | "SESSION_ENDED" | "UNSAFE_NUMBER" | "FUNCTION_ERROR" | "BAD_ANSWER" | (string & {});
+  "NETWORK" | "TIMEOUT" | "SESSION_ENDED" | "UNSAFE_NUMBER" | "FUNCTION_ERROR" | "BAD_ANSWER" | "NOT_SUPPORTED_BY_SERVER" | (string & {});
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type JsonObject = Record<string, any>;
@@ -337,6 +338,8 @@ export interface Members {
   signOut(): Promise<void>;
   /** The session that is stored, or null: without a request. */
   session(): Promise<Session | null>;
+  /** An access token that is valid for a while, or null for a visitor: for programs beside the server. */
+  token(): Promise<string | null>;
   /** Stores a session from elsewhere, such as one from a page of the server. */
   setSession(session: Session): Promise<void>;
   me(options?: CallOptions): Promise<Member>;

@@ -30,7 +30,8 @@ class ApiError(Exception):
     """The API's answer with a status of 400 or more, or what the client met instead of an answer.
 
     `code` is one of the server's codes, or `NETWORK` without an answer, `TIMEOUT` without one in time, `SESSION_ENDED`
-    if the member must sign in again, `FUNCTION_ERROR` for a function that failed, `BAD_ANSWER` for what is not JSON.
+    if the member must sign in again, `FUNCTION_ERROR` for a function that failed, `BAD_ANSWER` for what is not JSON,
+    `NOT_SUPPORTED_BY_SERVER` for a route that a server of an older version lacks.
     `status` is 0 without an answer; `body` is the whole body of the error; `retry_after` is in seconds.
     """
 

@@ -72,12 +72,14 @@ class Http:
         reads: bool = False,
         once: bool = False,
         stream: bool = False,
+        is_callers: bool = False,
         timeout: float | None = None,
     ) -> httpx.Response:
         """Return an answer with a status below 400; raises `ApiError`.
 
         `token` is the credential in place of the member's, `auth` says whether there is any; `reads` that a POST only
-        reads, `once` that the caller repeats the request, and `stream` that the caller reads and closes the answer.
+        reads, `once` that the caller repeats the request, `stream` that the caller reads and closes the answer, and
+        `is_callers` that the caller has chosen the path, which may be wrong.
         """
         elsewhere = place.startswith(("http://", "https://"))
         lines = dict(headers or {}) if elsewhere else {"X-Public-Key": self._public_key, **(headers or {})}
@@ -92,13 +94,15 @@ class Http:
         deadline = time.monotonic() + seconds
         retries = 0 if once or (method in {"POST", "PATCH"} and not (writes or reads)) else self.retries
         number, renewed, lost = 0, False, False
+        # Such as the token of a member who has called this program.
+        is_given = "Authorization" in lines
         while True:
             used = token
-            if auth and token is None:
+            if auth and token is None and not is_given:
                 used = self._secret_key or self.sessions.token()
             if used is not None:
                 lines["Authorization"] = f"Bearer {used}"
-            else:
+            elif not is_given:
                 lines.pop("Authorization", None)
             try:
                 request = self._client.build_request(
@@ -115,6 +119,10 @@ class Http:
                     return response
                 response.read()
                 failed = _shared.error_of(response)
+                # What is not there has a code of its own: it is the route that an older server lacks.
+                if failed.code in {"NOT_FOUND", "METHOD_NOT_ALLOWED"} and not elsewhere and not is_callers:
+                    told = f"The server, of version {self.server_version}, has no {method} {place}, which is needed."
+                    failed = ApiError(failed.status, "NOT_SUPPORTED_BY_SERVER", told, failed.body)
             except httpx.TimeoutException as error:
                 raise ApiError(0, "TIMEOUT", f"No answer within {seconds} s.") from error
             except httpx.TransportError as error:
@@ -778,7 +786,7 @@ class Client:
     ) -> Any:
         """Send any request with the client's credentials, and return the JSON of the answer."""
         return self._http.json(
-            method, place, body=body, query=query, headers=headers, reads=reads, timeout=timeout
+            method, place, body=body, query=query, headers=headers, reads=reads, timeout=timeout, is_callers=True
         )
 
     def _write(self, route: str, collect: Callable[[Operations], object]) -> list[dict[str, Any]]:
