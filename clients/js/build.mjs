@@ -34,3 +34,25 @@ export declare function memoryStorage(): SessionStorage;
 export declare const version: string;
 `;
 writeFileSync(`${folder}/pilotis.d.ts`, `// @pilotis/client ${version}, MIT\n${declared}${functions}`);
+
+const { outputFiles } = await build({
+  entryPoints: ["src/inside.ts"],
+  bundle: true,
+  write: false,
+  format: "iife",
+  globalName: "client",
+  target: "es2022",
+  minifySyntax: true,
+  minifyWhitespace: true,
+  legalComments: "none",
+});
+// Without a build of their own the server's functions have it in the text of their harness, and beside their types.
+const server = process.argv[3];
+if (server) {
+  const harness = `${server}/functions/runtime/harness.ts`;
+  const block = /(?<=^\/\/ <client>.*\n)[^]*?(?=^\/\/ <\/client>)/m;
+  writeFileSync(harness, readFileSync(harness, "utf8").replace(block, () => outputFiles[0].text));
+  writeFileSync(`${server}/cli/templates/javascript/client.d.ts`, `// The client's types, for pilotis.d.ts; this file is not deployed.\n${declared}`);
+} else {
+  writeFileSync(`${folder}/inside.js`, outputFiles[0].text);
+}

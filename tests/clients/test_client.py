@@ -16,12 +16,14 @@ from pilotis.http.reference.sdk import client_versions
 from tests import shared
 from tests.clients.test_clients import NEEDS_NODE, environment_of, run
 from tests.commands import run_process
+from tests.functions.support import Functions
 from tests.realtime.test_channels import declare
 from tests.support import App
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "clients" / "js"
-FILES = ROOT / "src" / "pilotis" / "http" / "reference" / "client"
+PRODUCT = ROOT / "src" / "pilotis"
+FILES = PRODUCT / "http" / "reference" / "client"
 CASES = json.loads((Path(__file__).parent / "cases.json").read_text())
 MAX_BYTES = 12_000
 ORDERS = {
@@ -59,6 +61,11 @@ def test_the_committed_files_are_a_build(project: Path):
     for name in ("pilotis.js", "pilotis.d.ts"):
         built, committed = (project / "dist" / name).read_bytes(), (FILES / version / name).read_bytes()
         assert built == committed, f"run `npm run serve` in clients/js: {name} is out of date"
+    # What functions have of it, and their types.
+    harness = (PRODUCT / "functions" / "runtime" / "harness.ts").read_text()
+    assert (project / "dist" / "inside.js").read_text() in harness
+    types = (PRODUCT / "cli" / "templates" / "javascript" / "client.d.ts").read_text().partition("\n")[2]
+    assert types == (SOURCE / "src" / "types.ts").read_text()
 
 
 def test_the_client_is_small():
@@ -191,6 +198,29 @@ async def test_live_lists_and_channels(app: App, tmp_path: Path):
     environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "live.mjs", folder=tmp_path, **environment)
     assert printed.splitlines()[-1] == "6 checks"
+
+
+async def test_the_cases_in_a_function(app: App, functions: Functions):
+    """`ctx.api` has the interface of the client, as far as a function needs it."""
+    cases = [case for case in CASES if {step["do"][0][0] for step in case["steps"]} <= {"rows", "transaction", "batch"}]
+    assert len(cases) == 3
+    runner = (Path(__file__).parent / "cases.mjs").read_text()
+    head, printing = runner.index("function filled("), "console.log(JSON.stringify(passed));"
+    assert printing in runner
+    source = (
+        "const isApiError = (error, code) => error instanceof ApiError && error.code === code;\n"
+        "const url = null, publicKey = null;\n"
+        "export default async ({ cases, saved: given }, ctx) => {\n"
+        f"const createClient = () => ctx.api;\n{runner[head:].replace(printing, 'return passed;')}}}\n"
+    )
+    await functions.made("cases", source, timeout_seconds=30)
+    told = await given(app, "function")
+    called = (await functions.call("cases", {"cases": cases, "saved": told["saved"]})).json()
+    assert called["success"], called
+    assert called["result"] == [case["name"] for case in cases]
+    live = "export default (_, ctx) => ctx.api.rows('x').live(() => {}, 0);"
+    await functions.made("live", live)
+    assert "Functions have no live lists" in (await functions.call("live", {})).json()["error"]
 
 
 @NEEDS_NODE

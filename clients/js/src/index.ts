@@ -2,6 +2,7 @@ import { channels } from "./channels.ts";
 import { ApiError, isApiError } from "./errors.ts";
 import { files } from "./files.ts";
 import { Http, path } from "./http.ts";
+import { live } from "./lists.ts";
 import { Stream } from "./live.ts";
 import { members } from "./members.ts";
 import { rows } from "./rows.ts";
@@ -24,7 +25,7 @@ export function createClient(options: ClientOptions): Client {
   const stream = new Stream(http, sessions);
   return Object.freeze({
     members: members(http, sessions),
-    rows: (table: string) => rows(http, stream, table),
+    rows: (table: string) => rows(http, (listed, listener) => live(stream, listed, listener), table),
     channel: channels(stream),
     table: (table: string) => http.json("GET", path`/v1/public/tables/${table}`),
     tables: async () => (await http.json("GET", "/v1/public/tables")).tables,

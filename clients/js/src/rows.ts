@@ -1,11 +1,14 @@
 import { path, type Http } from "./http.ts";
-import { live, type Listed, type Order } from "./lists.ts";
-import type { Stream } from "./live.ts";
+import type { Listed, Order } from "./lists.ts";
 import type { CallOptions, JsonObject, LiveListener, Page, Query, Row, Rows } from "./types.ts";
 
 const DATA = "/v1/public/tables/";
 const MAX_PAGE = 1000;
 
+/** Keeps a list true; see `lists.ts`. Functions of the server have none. */
+export type Live = (listed: Listed, listener: LiveListener | Required<LiveListener>["rows"]) => () => void;
+/** What requests are sent by: `Http`, or the server itself for its functions. */
+export type Sender = Pick<Http, "json">;
 interface Asked {
   where?: JsonObject;
   order_by?: Order[];
@@ -18,22 +21,22 @@ interface Asked {
 
 class Question implements Query {
   // The fields of a class could be mistaken for columns nowhere: rows are what the server sent.
-  readonly #http: Http;
-  readonly #stream: Stream;
+  readonly #http: Sender;
+  readonly #live: Live;
   readonly #table: string;
   readonly #data: string;
   readonly #asked: Asked;
 
-  constructor(http: Http, stream: Stream, table: string, asked: Asked) {
+  constructor(http: Sender, live: Live, table: string, asked: Asked) {
     this.#http = http;
-    this.#stream = stream;
+    this.#live = live;
     this.#table = table;
     this.#data = DATA + path`${table}/data`;
     this.#asked = asked;
   }
 
   #with(more: Asked): Query {
-    return new Question(this.#http, this.#stream, this.#table, { ...this.#asked, ...more });
+    return new Question(this.#http, this.#live, this.#table, { ...this.#asked, ...more });
   }
 
   where(condition: JsonObject): Query {
@@ -117,7 +120,7 @@ class Question implements Query {
       isPlain: !offset && !expand && !counts,
       read: (most, signal) => this.#page({ limit: most }, { signal }),
     };
-    return live(this.#stream, listed, listener);
+    return this.#live(listed, listener);
   }
 
   then<A = Page<Row>, B = never>(
@@ -148,10 +151,10 @@ function reading(options: CallOptions & { fields?: string[]; expand?: string[] }
   return { ...call(options), query: { fields: options.fields?.join(","), expand: options.expand?.join(",") } };
 }
 
-export function rows(http: Http, stream: Stream, table: string): Rows {
+export function rows(http: Sender, live: Live, table: string): Rows {
   const data = DATA + path`${table}/data`;
   const byId = (row: Row | string) => data + path`/${typeof row === "string" ? row : row.id}`;
-  const all = () => new Question(http, stream, table, {});
+  const all = () => new Question(http, live, table, {});
   const change = (path: string, changes: JsonObject, options?: CallOptions, expected_updated_at?: string) =>
     http.json("PATCH", path, { ...call(options), body: { data: changes, expected_updated_at } });
   const ask = (route: string, body: JsonObject, options?: CallOptions) =>

@@ -1,9 +1,9 @@
-import type { Http } from "./http.ts";
+import type { Sender } from "./rows.ts";
 import type { AnyApp, CallOptions, JsonObject, OperationResult, Operations, Row, RowReference } from "./types.ts";
 
 /** Collects operations, and sends them as one request to `transactions` or `batch`. */
 export async function write(
-  http: Http,
+  http: Sender,
   route: "transactions" | "batch",
   collect: (operations: Operations<AnyApp>) => void,
   options: CallOptions = {},

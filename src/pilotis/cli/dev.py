@@ -47,11 +47,14 @@ class _Ended(BaseException):
 @click.command()
 @_folder
 @click.option("--port", type=click.IntRange(0, 65535), default=8090, help="The server's port; 0 = any. Default: 8090.")
+@click.option(
+    "--host", metavar="ADDRESS", default="127.0.0.1", help="The server's address, for telephones. Default: 127.0.0.1."
+)
 @click.option("--site-port", type=click.IntRange(0, 65535), default=8080, help="The site's port; 0 = any.")
 @click.option("--url", metavar="URL", help="Use the server at this address, as a console user, instead of an own one.")
 @click.option("--app", metavar="ID", envvar="PILOTIS_APP", help="The app on that server.")
 @click.option("--yes", is_flag=True, help="Permit a server that is not on this machine.")
-def dev(folder: Path, port: int, site_port: int, url: str | None, app: str | None, yes: bool) -> None:
+def dev(folder: Path, port: int, host: str, site_port: int, url: str | None, app: str | None, yes: bool) -> None:
     """Run a project: its server, its site, and whatever is saved.
 
     Tables, functions and workflows are applied as their files are saved, and the types of the tables are written. A
@@ -60,7 +63,7 @@ def dev(folder: Path, port: int, site_port: int, url: str | None, app: str | Non
     settings = project_settings.read(folder)
     with _ends_by_signals(), contextlib.suppress(KeyboardInterrupt, _Ended), contextlib.ExitStack() as started:
         if url is None:
-            target = started.enter_context(local_server(folder, port, may_join=False))
+            target = started.enter_context(local_server(folder, port, host=host, may_join=False))
         else:
             if urlsplit(url).hostname not in _LOOPBACK and not yes:
                 raise click.UsageError(f"Each change of a file would change the app at {url}; --yes permits that.")

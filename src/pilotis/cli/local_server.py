@@ -62,10 +62,10 @@ class Target(NamedTuple):
 
 
 @contextlib.contextmanager
-def local_server(folder: Path, port: int, *, may_join: bool) -> Generator[Target]:
-    """Run the server of the project in a folder while the block runs, on a port; 0 is any free one.
+def local_server(folder: Path, port: int, *, host: str = "127.0.0.1", may_join: bool) -> Generator[Target]:
+    """Run the server of the project in a folder while the block runs.
 
-    One that runs already may be used, and is left running. Raises `CommandError` if it cannot start.
+    It listens at an address, on a port; 0 is any free one. One that runs already may be used, and is left running. Raises `CommandError` if it cannot start.
     """
     data = private_folder(folder) / "data"
     url = running_url(data)
@@ -74,7 +74,7 @@ def local_server(folder: Path, port: int, *, may_join: bool) -> Generator[Target
     known = _prepared(folder, data)
     with contextlib.ExitStack() as started:
         if url is None:
-            url = started.enter_context(_serving(data, port))
+            url = started.enter_context(_serving(data, host, port))
         sign_in(url, EMAIL, known["password"])
         remote = AppOnServer(url, f"/v1/apps/{known['app_id']}")
         yield Target(remote, known["public_key"], known["secret_key"], known["password"])
@@ -155,10 +155,10 @@ def _created(data: Path, name: str, password: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _serving(data: Path, port: int) -> Generator[str]:
+def _serving(data: Path, host: str, port: int) -> Generator[str]:
     environment = {**_own_environment(), "PILOTIS_METRICS_PORT": "0"}
     log = data.parent / "server.log"
-    command = [sys.executable, "-m", "pilotis", "serve", "--config", os.devnull, "--port", str(port)]
+    command = [sys.executable, "-m", "pilotis", "serve", "--config", os.devnull, "--host", host, "--port", str(port)]
     with (
         log.open("wb") as opened,
         program(

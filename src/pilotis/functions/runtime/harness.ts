@@ -5,6 +5,7 @@
 const MAX_RESULT = 6 * 1024 * 1024, MAX_LOG = 64 * 1024, MAX_LINES = 1000, MAX_LINE = 10000;
 // In Base64 it fits into a frame.
 const MAX_BODY = 5 * 1024 * 1024;
+const TABLE = "{table}";
 let APP = "/tmp/app/";
 const encoder = new TextEncoder(), decoder = new TextDecoder();
 // Saved before user code runs, so that a patched prototype corrupts only the frames of its own function.
@@ -87,6 +88,13 @@ function required(reply: any): Uint8Array<ArrayBuffer> {
   throw new ApiError(reply.status, error?.code ?? "ERROR", error?.message ?? "");
 }
 
+function noLive(): never {
+  throw new ApiError(0, "NOT_SUPPORTED", "Functions have no live lists: a call ends.");
+}
+
+// <client> The builder of queries is that of `clients/js`, whose `npm run serve` writes it here.
+"use strict";var client=(()=>{var __defProp=Object.defineProperty;var __getOwnPropDesc=Object.getOwnPropertyDescriptor;var __getOwnPropNames=Object.getOwnPropertyNames;var __hasOwnProp=Object.prototype.hasOwnProperty;var __export=(target,all)=>{for(var name in all)__defProp(target,name,{get:all[name],enumerable:!0})},__copyProps=(to,from,except,desc)=>{if(from&&typeof from=="object"||typeof from=="function")for(let key of __getOwnPropNames(from))!__hasOwnProp.call(to,key)&&key!==except&&__defProp(to,key,{get:()=>from[key],enumerable:!(desc=__getOwnPropDesc(from,key))||desc.enumerable});return to};var __toCommonJS=mod=>__copyProps(__defProp({},"__esModule",{value:!0}),mod);var inside_exports={};__export(inside_exports,{rows:()=>rows,write:()=>write});function path(strings,...values){let text=strings[0];for(let index=0;index<values.length;index++)text+=encodeURIComponent(values[index])+strings[index+1];return text}var DATA="/v1/public/tables/",MAX_PAGE=1e3,Question=class _Question{#http;#live;#table;#data;#asked;constructor(http,live,table,asked){this.#http=http,this.#live=live,this.#table=table,this.#data=DATA+path`${table}/data`,this.#asked=asked}#with(more){return new _Question(this.#http,this.#live,this.#table,{...this.#asked,...more})}where(condition){let before=this.#asked.where;return this.#with({where:before?{$and:[before,condition]}:condition})}orderBy(column,direction="asc",options={}){let key={column,direction,...options.ignoreCase?{ignore_case:!0}:{}};return this.#with({order_by:[...this.#asked.order_by??[],key]})}limit(limit){return this.#with({limit})}offset(offset){return this.#with({offset})}fields(...fields){return this.#with({fields})}expand(...related){let named=related.filter(one=>typeof one=="string");if(named.length===related.length)return this.#with({expand:named});let all=related.map(one=>typeof one=="string"?{[one]:{}}:one);return this.#with({expand:Object.assign({},...all)})}counts(counts){return this.#with({counts})}toJSON(){return{table:this.#table,...this.#asked}}async#page(more,options={}){let body={...this.#asked,...more},found=await this.#http.json("POST",`${this.#data}/query`,{...call(options),body,reads:!0});return{rows:found.data,total:found.total_count,cursor:found.next_cursor??null}}run(options){return this.#page({},options)}page(options={}){return this.#page({cursor:options.cursor??"first"},options)}async first(options){return(await this.#page({limit:1,count:!1},options)).rows[0]??null}async count(options){let{where}=this.#asked,body={where,limit:0};return(await this.#http.json("POST",`${this.#data}/query`,{...call(options),body,reads:!0})).total_count}async update(data,options={}){let{where}=this.#asked,body={data,...where?{where}:{all:!0},max_rows:options.maxRows};return(await this.#http.json("POST",`${this.#data}/update-where`,{...call(options),body})).updated_count}async delete(options){let body={where:this.#asked.where??{}};return(await this.#http.json("POST",`${this.#data}/delete-where`,{...call(options),body})).deleted_count}live(listener){let{where,order_by=[],limit,offset,fields,expand,counts}=this.#asked,listed={subscription:{table_id:this.#table,where,fields},order:order_by,limit,isPlain:!offset&&!expand&&!counts,read:(most,signal)=>this.#page({limit:most},{signal})};return this.#live(listed,listener)}then(done,failed){return this.run().then(done,failed)}async*[Symbol.asyncIterator](){let left=this.#asked.limit??1/0,cursor="first";for(;cursor&&left>0;){let page=await this.#page({cursor,limit:Math.min(left,MAX_PAGE/5)});yield*page.rows,left-=page.rows.length,cursor=page.cursor}}};function call(options={}){return{signal:options.signal,timeout:options.timeout}}function reading(options={}){return{...call(options),query:{fields:options.fields?.join(","),expand:options.expand?.join(",")}}}function rows(http,live,table){let data=DATA+path`${table}/data`,byId=row=>data+path`/${typeof row=="string"?row:row.id}`,all=()=>new Question(http,live,table,{}),change=(path2,changes,options,expected_updated_at)=>http.json("PATCH",path2,{...call(options),body:{data:changes,expected_updated_at}}),ask=(route,body,options)=>http.json("POST",`/v1/public/${route}`,{...call(options),body:{table_id:table,...body},reads:!0}),paged=found=>({rows:found.data,total:found.total_count,cursor:found.next_cursor??null});return{all,where:condition=>all().where(condition),live:listener=>all().live(listener),get:(id,options)=>http.json("GET",byId(id),reading(options)),create:(row,options)=>http.json("POST",data,{...call(options),body:{data:row}}),async createMany(many,options){let{created,failed=[]}=await http.json("POST",`${data}/bulk`,{...call(options),body:{data:many}});return{created,failed}},update:(row,changes,options)=>change(byId(row),changes,options,typeof row=="string"?void 0:row.updated_at),upsert:(key,row,options)=>http.json("POST",`${data}/upsert`,{...call(options),body:{key,data:row,mode:options?.mode}}),async delete(row,options){await http.json("DELETE",byId(row),call(options))},by(key,...values){let place=`${data}/by/`+[key,...values].map(part=>encodeURIComponent(part)).join("/");return{get:options=>http.json("GET",place,reading(options)),update:(changes,options)=>change(place,changes,options),async delete(options){await http.json("DELETE",place,call(options))}}},aggregate:async(pipeline,options)=>(await ask("aggregate",{pipeline},options)).data,search:async(query,{signal,timeout,...rest}={})=>paged(await ask("search",{query,...rest},{signal,timeout})),autocomplete:async(query,field,{signal,timeout,...rest}={})=>(await ask("autocomplete",{query,field,...rest},{signal,timeout})).suggestions,geo:async(field,place,{signal,timeout,...rest}={})=>paged(await ask("geo",{field,...place,...rest},{signal,timeout}))}}async function write(http,route,collect,options={}){let operations=[],add=(table_id,operation)=>({$ref:operations.push({table_id,...operation})-1}),rowOf=row=>typeof row=="string"?{doc_id:row}:"$ref"in row?{doc_id:{$ref:row.$ref}}:{doc_id:row.id,expected_updated_at:row.updated_at};collect({create:(table,data)=>add(table,{type:"create",data}),update:(table,row,data)=>add(table,{type:"update",...rowOf(row),data}),upsert:(table,key,data,mode)=>add(table,{type:"upsert",key,data,mode}),delete:(table,row)=>void add(table,{type:"delete",doc_id:rowOf(row).doc_id})});let{signal,timeout}=options;return(await http.json("POST",`/v1/public/${route}`,{signal,timeout,body:{operations}})).results}return __toCommonJS(inside_exports);})();
+// </client>
 function apiOf(id: number, caller: boolean, member?: string) {
   function call(method: string, path: string, headers: any, body: Uint8Array | null, table?: string): Promise<any> {
     if (body && body.length > MAX_BODY) {
@@ -113,20 +121,28 @@ function apiOf(id: number, caller: boolean, member?: string) {
     const text = new URLSearchParams(values).toString();
     return text && "?" + text;
   };
+  // What the client asks of a table, whose title the server looks up.
+  const sender = (table?: string) => ({
+    json: (method: string, path: string, sent: any = {}) => {
+      const { body } = sent, values = Object.entries(sent.query ?? {}).filter(([, value]) => value !== undefined);
+      if (body?.table_id === TABLE) body.table_id = table;
+      return json(method, path.replace("%7Btable%7D", TABLE) + query(Object.fromEntries(values)), body, table);
+    },
+  });
   const part = encodeURIComponent, parts = (path: string) => path.split("/").map(part).join("/");
   return Object.freeze({
     fetch,
     rows: (table: string) => {
       const data = "/v1/public/tables/{table}/data";
       return Object.freeze({
+        ...client.rows(sender(table), noLive, TABLE),
         list: (values?: any) => json("GET", data + query(values), undefined, table),
-        get: (row: string) => json("GET", `${data}/${part(row)}`, undefined, table),
-        create: (row: any) => json("POST", data, { data: row }, table),
-        update: (row: string, changes: any) => json("PATCH", `${data}/${part(row)}`, { data: changes }, table),
-        delete: (row: string) => json("DELETE", `${data}/${part(row)}`, undefined, table),
+        delete: (row: any) => json("DELETE", `${data}/${part(row.id ?? row)}`, undefined, table),
         query: (request: any = {}) => json("POST", `${data}/query`, request, table),
       });
     },
+    transaction: (collect: any) => client.write(sender(), "transactions", collect),
+    batch: (collect: any) => client.write(sender(), "batch", collect),
     table: (table: string) => json("GET", "/v1/public/tables/{table}", undefined, table),
     view: (name: string, params: any = {}) => json("POST", `/v1/public/views/${part(name)}`, { params }),
     members: Object.freeze({
