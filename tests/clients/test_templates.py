@@ -167,6 +167,14 @@ async def test_fastapi_beside_pilotis(tmp_path: Path, page: Page, sandboxes: Non
             started.stop()
 
 
+def test_the_recipes_of_the_guide_are_those_of_the_templates():
+    guide = (FOLDER.parents[4] / "docs" / "quick-starts.md").read_text()
+    sources = "\n".join(file.read_text() for file in FOLDER.rglob("*.*") if file.suffix in {".ts", ".js"})
+    recipes = re.findall(r"^```(?:ts|js)\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    assert len(recipes) == 3
+    assert [recipe for recipe in recipes if recipe not in sources] == []
+
+
 def test_each_template_pins_its_packages():
     assert set(TEMPLATES) == {"vanilla", "react", "vue", "svelte", "next", "expo", "python"}
     for file in FOLDER.rglob("package.json"):

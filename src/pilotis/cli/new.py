@@ -36,7 +36,8 @@ def new(directory: Path, template: str, as_json: bool) -> None:
     for file in directory.glob("_*"):
         # Among the files of Pilotis, tools would take these for their own.
         file.rename(file.with_name(file.name.replace("_", ".", 1)))
-    shutil.copy(_TEMPLATES / "javascript" / "pilotis.d.ts", directory / "functions" / "greet")
+    for types in ("pilotis.d.ts", "client.d.ts"):
+        shutil.copy(_TEMPLATES / "javascript" / types, directory / "functions" / "greet")
     if needs_npm:
         _copy_clients(directory / "vendor")
     _name(directory / "README.md", directory.resolve().name)

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.tables.service import TableNotFoundError
 from pilotis.db.pool import Database
 from pilotis.functions import sources, store
 from pilotis.functions.builds import Builds
@@ -447,7 +448,7 @@ class Calls:
         if not is_uuid(table):
             found = await self._table_id(app, table)
             if found is None:
-                raise NotFoundError(f"The app has no table {table[:100]}.")
+                raise TableNotFoundError(f"The app has no table {table[:100]}.")
             table = str(found)
         return path.replace("{table}", table, 1)
 

@@ -1,4 +1,5 @@
 // Types of a function's context, for the editor; this file is not deployed.
+import type * as client from "./client.d.ts";
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type Row = {
@@ -54,12 +55,15 @@ export type MemberChange = { nickname?: string | null; is_active?: boolean; cust
 export type FileQuery = Range & { parent_id?: string; search?: string; created_by?: string };
 export type FileList = { files: any[]; total_count: number; limit: number; offset: number };
 
-export interface Rows {
+/**
+ * The rows of a table, with the builder of queries that the client has: `where`, `all`, `by`, `createMany`, `upsert`,
+ * `aggregate`, `search` and so on. There are no live lists.
+ */
+export interface Rows extends Omit<client.Rows<client.AnyTable>, "live" | "delete"> {
+  /** A page, as the API answers it; `all()` is the builder's. */
   list(range?: RowRange): Promise<RowPage>;
-  get(row: string): Promise<Row>;
-  create(data: Record<string, unknown>): Promise<Row>;
-  update(row: string, changes: Record<string, unknown>): Promise<Row>;
-  delete(row: string): Promise<unknown>;
+  delete(row: client.Row | string): Promise<unknown>;
+  /** A page of the rows of a request to the API; `where()` is the builder's. */
   query(request?: RowQuery): Promise<RowPage>;
 }
 
@@ -68,6 +72,9 @@ export interface Api {
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** The rows of a table, by its title or id. */
   rows(table: string): Rows;
+  /** Runs operations that all succeed or all fail; `batch` runs each by itself. */
+  transaction(collect: (operations: client.Operations<client.AnyApp>) => void): Promise<client.OperationResult[]>;
+  batch(collect: (operations: client.Operations<client.AnyApp>) => void): Promise<client.OperationResult[]>;
   table(table: string): Promise<any>;
   /** The documents of a saved view, with the values of its parameters. */
   view<Item = any>(name: string, params?: Record<string, unknown>): Promise<{ data: Item[]; total_count: number }>;
