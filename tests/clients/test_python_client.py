@@ -15,12 +15,14 @@ import pytest
 
 from tests.clients.test_client import CASES, given
 from tests.console import set_limits
+from tests.realtime.test_channels import declare
 from tests.support import App
+from tests.waiting import PATIENCE
 
 FOLDER = Path(__file__).parents[2] / "clients" / "python"
 sys.path.append(str(FOLDER / "src"))
 
-from pilotis_client import ApiError, AsyncClient, Client, MemoryStorage, RowReference, inc  # noqa: E402
+from pilotis_client import ApiError, AsyncClient, ChannelEvent, Client, MemoryStorage, RowReference, inc  # noqa: E402
 
 # How many arguments of a method are positional; an object after them has options by name.
 POSITIONAL = {"signUp": 0, "signIn": 0, "promote": 0, "get": 1, "page": 0, "search": 1, "upload": 1, "list": 0}
@@ -208,6 +210,58 @@ async def test_changes_are_told_also_after_a_lost_connection(app: App):
             return next(client.rows(table).all().live()).type
 
     assert await asyncio.to_thread(listen) == "reset"
+
+
+async def test_lists_that_stay_true(app: App):
+    table = await app.table({"n": "int", "state": "string"})
+    rows = [await app.row(table, {"n": n, "state": "open"}) for n in (1, 2, 3)]
+
+    async def until_shown(lists: Any, wanted: tuple[list[int], int]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            async for page in lists:
+                if ([row.data["n"] for row in page.rows], page.total) == wanted:
+                    return
+
+    async with AsyncClient(app.server.url, public_key=app.public_key) as client:
+        opened = client.rows(table).where(state="open")
+        every, newest = opened.live_rows(), opened.order_by("n", "desc").limit(2).live_rows()
+        await until_shown(every, ([1, 2, 3], 3))
+        await until_shown(newest, ([3, 2], 3))
+        await client.rows(table).update(rows[1]["id"], {"n": 9})
+        await until_shown(every, ([1, 9, 3], 3))
+        await until_shown(newest, ([9, 3], 3))
+        await client.rows(table).create({"n": 0, "state": "open"})
+        await client.rows(table).delete(rows[0]["id"])
+        await client.rows(table).update(rows[2]["id"], {"state": "done"})
+        await until_shown(every, ([9, 0], 2))
+        await until_shown(newest, ([9, 0], 2))
+        for lists in (every, newest):
+            await lists.aclose()
+
+
+async def test_a_channel_and_who_is_there(app: App):
+    room = {"pattern": "room:{room}", "listen": True, "send": True, "presence": True}
+    assert (await declare(app, room)).status_code == 200
+    async with (
+        AsyncClient(app.server.url, public_key=app.public_key) as client,
+        AsyncClient(app.server.url, public_key=app.public_key) as other,
+        asyncio.timeout(PATIENCE),
+    ):
+        listening = client.channel("room:1").listen()
+        assert (await anext(listening)) == ChannelEvent("presence", present=[], count=0)
+        present = other.channel("room:1").listen({"at": 1})
+        first = await anext(present)
+        told = await anext(listening)
+        assert (told.type, told.count, [one["state"] for one in told.present]) == ("presence", 1, [{"at": 1}])
+        assert first.type == "presence"
+        sent = await other.channel("room:1").send("stroke", {"x": 1})
+        message = await anext(listening)
+        assert (message.type, message.event, message.payload, message.id) == ("message", "stroke", {"x": 1}, sent)
+        await present.aclose()
+        assert (await anext(listening)).count == 0
+        await listening.aclose()
+        with pytest.raises(ApiError, match="CHANNEL_DENIED"):
+            await anext(client.channel("none").listen())
 
 
 async def test_a_server_of_an_older_version(app: App):

@@ -65,8 +65,8 @@ class Target(NamedTuple):
 def local_server(folder: Path, port: int, *, host: str = "127.0.0.1", may_join: bool) -> Generator[Target]:
     """Run the server of the project in a folder while the block runs.
 
-    It listens at an address, on a port; 0 is any free one. One that runs already may be used, and is left running. Raises
-    `CommandError` if it cannot start.
+    It listens at an address, on a port; 0 is any free one. One that runs already may be used, and is left running.
+    Raises `CommandError` if it cannot start.
     """
     data = private_folder(folder) / "data"
     url = running_url(data)

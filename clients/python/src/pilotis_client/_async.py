@@ -14,7 +14,20 @@ from typing import Any, BinaryIO, Generic, overload
 import httpx
 
 from pilotis_client import _shared
-from pilotis_client._shared import ApiError, Change, Data, Operations, Page, Row, Storage, filled, page_of, path, row_of
+from pilotis_client._shared import (
+    ApiError,
+    Change,
+    ChannelEvent,
+    Data,
+    Operations,
+    Page,
+    Row,
+    Storage,
+    filled,
+    page_of,
+    path,
+    row_of,
+)
 
 _MEMBERS = "/v1/public/app-members"
 _REALTIME = "/v1/public/realtime"
@@ -97,13 +110,7 @@ class AsyncHttp:
         # Such as the token of a member who has called this program.
         is_given = "Authorization" in lines
         while True:
-            used = token
-            if auth and token is None and not is_given:
-                used = self._secret_key or await self.sessions.token()
-            if used is not None:
-                lines["Authorization"] = f"Bearer {used}"
-            elif not is_given:
-                lines.pop("Authorization", None)
+            used = await self._authorize(lines, token, auth) if not is_given else None
             try:
                 request = self._client.build_request(
                     method,
@@ -118,11 +125,8 @@ class AsyncHttp:
                 if response.status_code < 400:
                     return response
                 await response.aread()
-                failed = _shared.error_of(response)
-                # What is not there has a code of its own: it is the route that an older server lacks.
-                if failed.code in {"NOT_FOUND", "METHOD_NOT_ALLOWED"} and not elsewhere and not is_callers:
-                    told = f"The server, of version {self.server_version}, has no {method} {place}, which is needed."
-                    failed = ApiError(failed.status, "NOT_SUPPORTED_BY_SERVER", told, failed.body)
+                own_route = None if elsewhere or is_callers else f"{method} {place}"
+                failed = _shared.error_of(response, own_route)
             except httpx.TimeoutException as error:
                 raise ApiError(0, "TIMEOUT", f"No answer within {seconds} s.") from error
             except httpx.TransportError as error:
@@ -142,6 +146,16 @@ class AsyncHttp:
                 raise failed
             await asyncio.sleep(_shared.pause(number, failed.retry_after, left))
             number += 1
+
+    async def _authorize(self, lines: dict[str, str], token: str | None, auth: bool) -> str | None:
+        """Add the credential, in place of that of an earlier attempt, and return it."""
+        lines.pop("Authorization", None)
+        used = token
+        if auth and token is None:
+            used = self._secret_key or await self.sessions.token()
+        if used is not None:
+            lines["Authorization"] = f"Bearer {used}"
+        return used
 
     async def events(self, body: Mapping[str, Any]) -> AsyncIterator[tuple[str, Any]]:
         """Yield the events of a stream and their data, and go on after a lost connection; raises `ApiError`."""
@@ -434,6 +448,18 @@ class AsyncQuery(Generic[Data]):
             elif event == "change":
                 yield _shared.change_of(told)
 
+    async def live_rows(self) -> AsyncIterator[Page[Data]]:
+        """Yield the rows, and again each time that they change: `limit` of them, 1,000 by default, and their number.
+
+        A change is applied where it tells all that the list shows, and otherwise the list is read again.
+        """
+        limit = self._asked.get("limit", _shared.LIVE_ROWS)
+        listed = _shared.LiveRows[Data](self._asked, limit)
+        async for change in self.live():
+            if change.type == "reset" or not listed.apply(change):
+                listed.take(await self._page(limit=limit))
+            yield listed.page()
+
     async def __aiter__(self) -> AsyncIterator[Row[Data]]:
         left = self._asked.get("limit")
         cursor: str | None = "first"
@@ -671,13 +697,37 @@ class AsyncChannel:
     """A channel that the app has declared."""
 
     def __init__(self, http: AsyncHttp, name: str) -> None:
-        self._http, self._place = http, f"{_REALTIME}/channels{path(name)}/messages"
+        self._http, self._name = http, name
+        self._place = f"{_REALTIME}/channels{path(name)}/messages"
 
     async def send(self, event: str, payload: Any = None) -> str:
         """Send a message to those who listen, at most once, and return its id."""
         body = {"event": event, "payload": payload}
         found: str = (await self._http.json("POST", self._place, body=body, once=True))["ids"][0]
         return found
+
+    async def listen(self, state: Mapping[str, Any] | None = None) -> AsyncIterator[ChannelEvent]:
+        """Yield messages, and who is present; with a `state` the others see this program, until the iteration ends.
+
+        Where messages may have been lost, as after a lost connection, it yields `missed`.
+        """
+        presence = {} if state is None else {"presence": {"state": state}}
+        present: dict[str, Any] = {}
+        was_ready = False
+        async for event, told in self._http.events({"channels": [{"name": self._name, **presence}]}):
+            if "code" in told:
+                raise ApiError(0, told["code"], "The channel is not told any more.", told)
+            if event == "message":
+                yield _shared.message_of(told)
+            elif event == "presence":
+                present = _shared.present_after(present, told)
+                yield ChannelEvent("presence", present=list(present.values()), count=told["count"])
+            elif event == "ready":
+                if was_ready:
+                    yield ChannelEvent("missed")
+                was_ready = True
+            elif event == "reset" and told.get("reason") != "gap":
+                yield ChannelEvent("missed")
 
 
 class AsyncClient:

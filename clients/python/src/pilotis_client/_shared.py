@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 PART = 8 << 20
 MAX_PAGE = 200
+LIVE_ROWS = 1000
 TUS = {"Tus-Resumable": "1.0.0"}
 _SOON = 60.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
@@ -93,12 +94,81 @@ class Change(Generic[Data]):
 
 
 @dataclass(frozen=True)
+class ChannelEvent:
+    """What a channel tells.
+
+    `type` is `message`, with `event`, `payload`, `id` and `member_id`, the signed-in member that sent it, or None;
+    `presence`, with `count` and those who are `present`, each with `key`, `member_id` and `state`, above 200 none of
+    them; or `missed`: messages may have been lost.
+    """
+
+    type: str
+    event: str | None = None
+    payload: Any = None
+    id: str | None = None
+    member_id: str | None = None
+    present: list[dict[str, Any]] = field(default_factory=list)
+    count: int | None = None
+
+
+@dataclass(frozen=True)
 class Page(Generic[Data]):
     """Rows, how many there are in all, or None if they were not counted, and where the next page begins, or None."""
 
     rows: list[Row[Data]]
     total: int | None
     cursor: str | None
+
+
+class LiveRows(Generic[Data]):
+    """The rows of a question, to which changes are applied as far as they tell what the list shows."""
+
+    def __init__(self, asked: Mapping[str, Any], limit: int) -> None:
+        # In another order than that of the ids, and for what is beside the columns, only the server knows.
+        self._is_plain = not {"order_by", "offset", "expand", "counts"} & asked.keys()
+        self._limit = limit
+        self._rows: list[Row[Data]] = []
+        self._total = 0
+
+    def take(self, page: Page[Data]) -> None:
+        """Take over what was read."""
+        self._rows, self._total = page.rows, len(page.rows) if page.total is None else page.total
+
+    def page(self) -> Page[Data]:
+        """Return what the list shows."""
+        return Page(list(self._rows), self._total, None)
+
+    def apply(self, change: Change[Data]) -> bool:
+        """Apply a change; returns whether the list shows what is so, else it must be read."""
+        before = next((row for row in self._rows if row.id == change.id), None)
+        if before and change.row and before.updated_at > change.row.updated_at:
+            return True
+        is_gone = change.type in {"leave", "delete"}
+        if not self._is_plain or self._total > len(self._rows) or (change.row is None and not is_gone):
+            return False
+        rows = [row for row in self._rows if row.id != change.id]
+        if change.row is not None and not is_gone:
+            rows.append(change.row)
+            rows.sort(key=lambda row: row.id)
+        self._total = len(rows)
+        self._rows = rows[: self._limit]
+        return True
+
+
+def message_of(told: Mapping[str, Any]) -> ChannelEvent:
+    """Return the message that an event of a stream tells."""
+    sender = (told.get("from") or {}).get("member_id")
+    return ChannelEvent("message", told["event"], told["payload"], told["id"], sender)
+
+
+def present_after(before: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who is present after an event of a stream; of many only their number is told."""
+    present = dict(before) if "joined" in told or "left" in told else {}
+    for one in (*told.get("all", ()), *told.get("joined", ())):
+        present[one["key"]] = one
+    for key in told.get("left", ()):
+        present.pop(key, None)
+    return present
 
 
 @dataclass(frozen=True)
@@ -178,14 +248,19 @@ def expiry(token: str) -> float:
         return 0.0
 
 
-def error_of(response: httpx.Response) -> ApiError:
-    """Return the error of an answer."""
+def error_of(response: httpx.Response, own_route: str | None) -> ApiError:
+    """Return the error of an answer; `own_route` is what the client has asked for, None for a path of its caller's."""
     try:
         body = response.json()
     except ValueError:
         body = None
     if not isinstance(body, dict) or "code" not in body:
         body = {"code": "BAD_ANSWER", "message": f"The server answered {response.status_code}."}
+    # What is not there has a code of its own: it is the route that an older server lacks.
+    if own_route and body["code"] in {"NOT_FOUND", "METHOD_NOT_ALLOWED"}:
+        version = response.headers.get("X-Pilotis-Version", "unknown")
+        told = f"The server, of version {version}, has no {own_route}, which is needed."
+        body = {**body, "code": "NOT_SUPPORTED_BY_SERVER", "message": told}
     after = response.headers.get("Retry-After", "")
     retry_after = float(after) if after.isdigit() else None
     return ApiError(response.status_code, str(body["code"]), str(body.get("message", "")), body, retry_after)
