@@ -32,7 +32,7 @@ def error_classes() -> list[type[PilotisError]]:
     while pending:
         found.add(class_ := pending.pop())
         pending += class_.__subclasses__()
-    return sorted(found, key=lambda class_: (class_.status, class_.code, class_.__name__))
+    return sorted(found, key=lambda class_: (class_.status, class_.code, class_.__name__, class_.__module__))
 
 
 def meaning(class_: type[PilotisError]) -> str:
