@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from pilotis.cli.project_part import AppOnServer
+from pilotis.cli.project_plan import in_order_of_dropping
+from pilotis.cli.project_tables import Tables
 from pilotis.cli.remote import RejectedError
 from pilotis.serve.errors import CommandError
 
@@ -17,12 +19,12 @@ _ROWS = 500
 
 
 def fill(remote: AppOnServer, folder: Path) -> Iterator[str]:
-    """Create the rows in tables that are empty, in the order of the files' names, and yield what was done.
+    """Create the rows in tables that are empty, those to which others refer first, and yield what was done.
 
     Raises `CommandError`, with file and line, for what is wrong in a file.
     """
     headers = {"X-App-Id": remote.app_id}
-    for file in sorted((folder / "seed").glob("*.jsonl")):
+    for file in _in_order(remote, folder):
         path = f"/v1/public/tables/{quote(file.stem)}/data"
         try:
             if remote.ask("GET", f"{path}?limit=1", **headers)["total_count"]:
@@ -40,6 +42,13 @@ def fill(remote: AppOnServer, folder: Path) -> Iterator[str]:
                 line = part[failed[0]["index"]][0]
                 raise CommandError(f"{file}:{line}: {failed[0]['code']}: {failed[0]['message']}")
         yield f"Filled {file.stem} with {len(rows)} rows."
+
+
+def _in_order(remote: AppOnServer, folder: Path) -> list[Path]:
+    files = {file.stem: file for file in sorted((folder / "seed").glob("*.jsonl"))}
+    server = Tables(remote, folder).server() if files else {}
+    known = [title for title in files if title in server]
+    return [files.pop(title) for title in reversed(in_order_of_dropping(known, server))] + list(files.values())
 
 
 def _rows(file: Path) -> Iterator[tuple[int, Any]]:
