@@ -25,8 +25,9 @@ function h(tag, properties = {}, ...children) {
 const link = (to, ...children) => h("a", { href: `#/${to}` }, ...children);
 const button = (text, run, properties = {}) => h("button", { type: "button", onclick: attempt(run), ...properties }, text);
 const day = (text) => new Date(text).toLocaleDateString("en", { day: "numeric", month: "long", year: "numeric" });
-const show = (...children) => document.querySelector("main").replaceChildren(...children);
 
+/** Another page was opened while this one was read. */
+class Left extends Error {}
 /** Runs what a button or form asks for, and tells what went wrong. */
 const attempt = (run) => async (event) => {
   event.preventDefault();
@@ -35,6 +36,7 @@ const attempt = (run) => async (event) => {
   try {
     await run(event.currentTarget ?? event.target);
   } catch (error) {
+    if (error instanceof Left) return;
     alert.textContent = isApiError(error, "UNIQUE_VIOLATION") ? "Somebody has taken this name." : error.message;
   }
 };
@@ -98,7 +100,7 @@ async function pages(query, empty) {
 
 const newest = (where) => shown(articles.where(where)).orderBy("created_at", "desc");
 
-async function home(tab, tag) {
+async function home(show, tab, tag) {
   let where = tag ? { tags: { $arrayContains: tag } } : {};
   if (tab === "feed") {
     const followed = await follows.where({ by: me.data.username }).fields("profile").limit(200);
@@ -120,7 +122,7 @@ async function home(tab, tag) {
 
 // ---- One article
 
-async function articlePage(slug) {
+async function articlePage(show, slug) {
   const article = await shown(articles.where({ slug })).first();
   if (!article) return show(h("p", { class: "empty" }, "There is no such article."));
   const isMine = me?.data.username === article.data.author;
@@ -144,7 +146,7 @@ async function articlePage(slug) {
       h("div", { class: "row" }, byline(row), me?.data.username === row.data.author && button("Delete", () => comments.delete(row.id)))))));
 }
 
-async function editor(slug) {
+async function editor(show, slug) {
   const article = slug && await articles.where({ slug }).first();
   const { title = "", description = "", body = "", tags = [] } = article?.data ?? {};
   show(h("h1", {}, slug ? "Edit the article" : "Write an article"), form([
@@ -183,7 +185,7 @@ async function followButton(profile) {
   });
 }
 
-async function profilePage(username, tab) {
+async function profilePage(show, username, tab) {
   const profile = await profiles.where({ username }).first();
   if (!profile) return show(h("p", { class: "empty" }, "Nobody has this name."));
   let where = { author: username };
@@ -199,7 +201,7 @@ async function profilePage(username, tab) {
   mark(`@${username}${tab ? "/favourites" : ""}`);
 }
 
-function settings() {
+function settings(show) {
   const { username, bio, image } = me.data;
   show(h("h1", {}, "Your profile"), form([
     { name: "image", label: "Address of a picture", value: image ?? "", type: "url" },
@@ -210,7 +212,7 @@ function settings() {
   }), button("Sign out", () => pilotis.members.signOut()));
 }
 
-function entrance(isNew) {
+function entrance(show, isNew) {
   show(h("h1", {}, isNew ? "Sign up" : "Sign in"), form([
     { name: "login_id", label: "Name", autocomplete: "username", required: true },
     { name: "password", label: "Password", type: "password", required: true, autocomplete: isNew ? "new-password" : "current-password" },
@@ -236,7 +238,13 @@ function mark(to) {
   }
 }
 
+let opened = 0;
 const route = attempt(async () => {
+  const number = ++opened;
+  const show = (...children) => {
+    if (number !== opened) throw new Left();
+    document.querySelector("main").replaceChildren(...children);
+  };
   stopLive();
   stopLive = () => {};
   const [first, second] = decodeURIComponent(location.hash.slice(2)).split("/");
@@ -244,12 +252,12 @@ const route = attempt(async () => {
     ...(me ? [link("editor", "Write"), link("settings", "Settings"), face(me)] : [link("sign-in", "Sign in"), link("sign-up", "Sign up")]));
   mark(location.hash.slice(2));
   if (!me && ["feed", "editor", "settings"].includes(first)) return go("sign-in");
-  if (first === "article") return articlePage(second);
-  if (first === "editor") return editor(second);
-  if (first === "settings") return settings();
-  if (first === "sign-in" || first === "sign-up") return entrance(first === "sign-up");
-  if (first.startsWith("@")) return profilePage(first.slice(1), second);
-  return home(first === "feed" ? first : "", first === "tag" ? second : undefined);
+  if (first === "article") return articlePage(show, second);
+  if (first === "editor") return editor(show, second);
+  if (first === "settings") return settings(show);
+  if (first === "sign-in" || first === "sign-up") return entrance(show, first === "sign-up");
+  if (first.startsWith("@")) return profilePage(show, first.slice(1), second);
+  return home(show, first === "feed" ? first : "", first === "tag" ? second : undefined);
 });
 
 const routed = () => route(new Event("route"));
