@@ -356,3 +356,30 @@ async def test_it_prints_json(command: Command):
     lines = [json.loads(line) for line in (await command.done("push", "--yes", "--json")).splitlines()]
     assert [line.get("step") for line in lines] == ["create", None]
     assert lines[-1] == {"applied": 1}
+
+
+async def test_channels(command: Command, app: App):
+    file = command.home / "channels.yaml"
+    text = "channels:\n- pattern: room:{room}\n  listen: true\n  send: {$member: {}}\n- {pattern: news, listen: true}\n"
+    file.write_text(text)
+    assert "+ channels.yaml: create" in await command.done("diff")
+    await command.done("push", "--yes")
+    headers = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with plain_client(f"{app.server.url}/v1/apps/{app.app_id}", **headers) as console:
+        declared = (await console.get("/channels")).json()["channels"]
+        assert [one["pattern"] for one in declared] == ["room:{room}", "news"]
+        await command.done("diff", "--check")
+        # Their order means something.
+        await console.put("/channels", json={"channels": declared[::-1]})
+        assert "channels.yaml: the app's is newer" in await command.done("diff")
+        await command.done("pull")
+        assert [one["pattern"] for one in definitions.read(file).value["channels"]] == ["news", "room:{room}"]
+        for wrong in ("channels: 1\n", "rooms: []\n", "channels: [1]\n"):
+            file.write_text(wrong)
+            assert "channels.yaml:1: say `channels:`" in await command.fails("push", "--yes")
+        file.write_text(text.replace("true", "sometimes", 1))
+        assert "channels.yaml: " in await command.fails("push", "--yes")
+        file.unlink()
+        assert "--allow-drop" in await command.fails("push", "--yes")
+        await command.done("push", "--yes", "--allow-drop")
+        assert (await console.get("/channels")).json() == {"channels": []}

@@ -1,49 +1,33 @@
 """`examples/conduit`, opened by its one command: two members at once in a browser, and a stranger at the interface."""
 
-import shutil
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, expect
+from playwright.async_api import Browser, expect
 
 from tests.chromium import keep_picture
+from tests.examples.opened import Visitor, opened
 from tests.support import App
-from tests.test_dev import Running
 from tests.test_project import Command, command  # noqa: F401 - a fixture
-from tests.waiting import PATIENCE
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "conduit"
 PASSWORD = "correct horse battery"
 TITLE = "Ropes & <b>knots</b>"
 HOSTILE = '<img src=x onerror="document.title = \'owned\'"> & "so on"'
 
 
 @pytest.fixture
-async def site(command: Command, app: App) -> AsyncIterator[str]:  # noqa: F811
-    project = command.home / "conduit"
-    shutil.copytree(EXAMPLE, project)
-    environment = {"XDG_CONFIG_HOME": str(command.home / "config"), "PILOTIS_APP": app.app_id}
-    running = Running(project, "--url", app.server.url, **environment)
-    assert "Filled comments with 1 rows." in running.output
-    yield running.place("Site")
-    assert running.stop() == 0
+def site(command: Command, app: App) -> Iterator[str]:  # noqa: F811
+    with opened(command, app, "conduit") as running:
+        assert "Filled comments with 1 rows." in running.output
+        yield running.place("Site")
 
 
-class Visitor:
-    def __init__(self, context: BrowserContext, page: Page, site: str) -> None:
-        self.context, self.page, self.site = context, page, site
-        self.errors: list[str] = []
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-
+class Reader(Visitor):
     async def open(self, address: str, title: str | None = None) -> None:
         await self.page.goto(f"{self.site}/#/{address}")
         if title is not None:
             await expect(self.page.get_by_role("heading", level=1)).to_have_text(title)
-
-    async def press(self, name: str) -> None:
-        await self.page.get_by_role("button", name=name).click()
 
     async def sign_up(self, name: str) -> None:
         await self.open("sign-up")
@@ -61,14 +45,8 @@ class Visitor:
         await expect(self.page.get_by_role("heading", level=1)).to_have_text(title)
 
 
-async def visit(browser: Browser, site: str, width: int, height: int) -> Visitor:
-    context = await browser.new_context(viewport={"width": width, "height": height})
-    context.set_default_timeout(PATIENCE * 1000)
-    return Visitor(context, await context.new_page(), site)
-
-
 async def test_two_members_write_read_and_follow(browser: Browser, site: str) -> None:
-    linus, edith = await visit(browser, site, 1100, 900), await visit(browser, site, 375, 812)
+    linus, edith = await Reader.come(browser, site), await Reader.come(browser, site, 375, 812)
     await linus.sign_up("linus")
     await linus.publish(TITLE, HOSTILE, "rope, sea")
     address = linus.page.url.partition("#/")[2]
@@ -110,9 +88,8 @@ async def test_two_members_write_read_and_follow(browser: Browser, site: str) ->
     await expect(linus.page.get_by_role("heading", name="Popular tags")).to_be_visible()
     await edith.open("@edith/favourites")
     await expect(edith.page.get_by_text("Nothing here yet.")).to_be_visible()
-    assert linus.errors == edith.errors == []
-    for visitor in (linus, edith):
-        await visitor.context.close()
+    for reader in (linus, edith):
+        await reader.leave()
 
 
 async def test_a_stranger_writes_nothing_of_others(app: App, site: str) -> None:

@@ -32,11 +32,16 @@ export class Http {
   serverVersion: string | null = null;
   tokens: Tokens | null = null;
   readonly url: string;
+  /** What all requests to the server say of this client. */
+  private readonly own: Record<string, string>;
   private readonly fetch: typeof fetch;
   private lastDate: string | null = null;
 
   constructor(readonly options: ClientOptions) {
     this.url = options.url.replace(/\/+$/, "");
+    this.own = { "X-Public-Key": options.publicKey };
+    const shared = Object.entries(options.capabilities ?? {});
+    if (shared.length) this.own["X-Capability"] = shared.map(([name, text]) => `${name}=${text}`).join(", ");
     // Called without a `this`, which browsers insist on.
     const given = options.fetch ?? globalThis.fetch;
     this.fetch = (input, init) => given(input, init);
@@ -61,7 +66,7 @@ export class Http {
   async send(method: string, path: string, sent: Sent = NOTHING): Promise<Response> {
     const elsewhere = path[0] !== "/";
     // An address that the server gave may be that of an object store, which takes no other headers.
-    const headers: Record<string, string> = elsewhere ? { ...sent.headers } : { "X-Public-Key": this.options.publicKey, ...sent.headers };
+    const headers: Record<string, string> = elsewhere ? { ...sent.headers } : { ...this.own, ...sent.headers };
     if (sent.body !== undefined) headers["Content-Type"] = "application/json";
     const writes = !sent.reads && (method === "POST" || method === "PATCH") && sent.raw === undefined;
     if (writes) headers["Idempotency-Key"] ??= uuid();

@@ -1,4 +1,4 @@
-"""`pilotis pull`, `diff` and `push`: the tables, functions and workflows of an app as files, as a console user.
+"""`pilotis pull`, `diff` and `push`: tables, channels, functions and workflows of an app as files, as a console user.
 
 The files say what is to be, `.pilotis/base.json` what both sides were at the last pull or push. Rows, members, files,
 keys, variables and settings are never touched.
@@ -15,6 +15,7 @@ import click
 
 from pilotis.cli import project_base
 from pilotis.cli.project_base import Definitions
+from pilotis.cli.project_channels import Channels
 from pilotis.cli.project_part import AppOnServer, Part
 from pilotis.cli.project_plan import Step
 from pilotis.cli.project_programs import Functions, Workflows
@@ -39,7 +40,7 @@ class Compared(NamedTuple):
 
 def parts_of(remote: AppOnServer, folder: Path) -> list[Part]:
     """Return the parts of a project in the order in which they are created: each may name things of those before."""
-    return [Tables(remote, folder), Functions(remote, folder), Workflows(remote, folder)]
+    return [Tables(remote, folder), Channels(remote, folder), Functions(remote, folder), Workflows(remote, folder)]
 
 
 def compare(remote: AppOnServer, folder: Path, parts: Sequence[Part]) -> list[Compared]:
@@ -88,7 +89,7 @@ _folder = click.argument(
 @click.option("--force", is_flag=True, help="Overwrite files that have changed as well.")
 @_options
 def pull(remote: AppOnServer, folder: Path, force: bool) -> Iterator[tuple[str, Any]]:
-    """Write the tables, functions and workflows of an app into files.
+    """Write the tables, channels, functions and workflows of an app into files.
 
     Sign in with `pilotis login` first. A file that has changed since the last pull or push stays as it is; if the app
     has changed as well, nothing is written.
@@ -145,7 +146,7 @@ def diff(remote: AppOnServer, folder: Path, check: bool) -> Iterator[tuple[str, 
 @click.option("--allow-drop", is_flag=True, help="Drop what the files no longer have.")
 @_options
 def push(remote: AppOnServer, folder: Path, yes: bool, allow_drop: bool) -> Iterator[tuple[str, Any]]:
-    """Make the tables, functions and workflows of an app what the files say, after showing what that changes.
+    """Make the tables, channels, functions and workflows of an app what the files say, after showing what that changes.
 
     What only the app has stays. Tables and columns that are dropped are in the app's trash for a while.
     """

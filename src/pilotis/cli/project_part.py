@@ -1,4 +1,4 @@
-"""What the parts of a project have in common: its tables, functions and workflows, as files and on a server."""
+"""What the parts of a project have in common: tables, channels, functions and workflows, in files and on a server."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Part(ABC):
     def shown(self, step: Step) -> tuple[str, dict[str, Any]]:
         """Return a step as a text and as fields, of which `drops` names what would be lost."""
         drops = [step.title] if step.kind == "drop" else []
-        name = step.title if self.word == "table" else f"{self.word} {step.title}"
+        name = step.title if self.word in {"table", "channels"} else f"{self.word} {step.title}"
         lost = f", with {self.lost}: they cannot be restored" if self.lost else ""
         text = {
             "create": f"+ {name}: create",

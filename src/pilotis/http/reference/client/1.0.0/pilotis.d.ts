@@ -433,6 +433,8 @@ export interface ClientOptions {
   /** How often a request is repeated at most that got no answer, or the server was too busy for; 3 by default, 0 for never. */
   retries?: number;
   fetch?: typeof fetch;
+  /** The texts of shared links, each by the name that rules call it. */
+  capabilities?: Record<string, string>;
   /** Reads whole numbers beyond 2⁵³ as `bigint`, instead of failing where one is read. */
   bigint?: boolean;
 }

@@ -1,0 +1,49 @@
+"""An example that is a project, opened by its one command with an app of the tests' server, and who visits its page."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from playwright.async_api import Browser, BrowserContext, Page
+
+from tests.support import App
+from tests.test_dev import Running
+from tests.test_project import Command
+from tests.waiting import PATIENCE
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@contextmanager
+def opened(command: Command, app: App, name: str) -> Iterator[Running]:
+    """Run `pilotis dev` of an example."""
+    project = command.home / name
+    shutil.copytree(EXAMPLES / name, project)
+    environment = {"XDG_CONFIG_HOME": str(command.home / "config"), "PILOTIS_APP": app.app_id}
+    running = Running(project, "--url", app.server.url, **environment)
+    yield running
+    assert running.stop() == 0
+
+
+class Visitor:
+    """A browser of its own with the page; at the end nothing in it has failed."""
+
+    def __init__(self, context: BrowserContext, page: Page, site: str) -> None:
+        self.context, self.page, self.site = context, page, site
+        self.errors: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    @classmethod
+    async def come(cls, browser: Browser, site: str, width: int = 1100, height: int = 900) -> Self:
+        context = await browser.new_context(viewport={"width": width, "height": height})
+        context.set_default_timeout(PATIENCE * 1000)
+        return cls(context, await context.new_page(), site)
+
+    async def press(self, name: str) -> None:
+        await self.page.get_by_role("button", name=name).click()
+
+    async def leave(self) -> None:
+        assert self.errors == []
+        await self.context.close()
