@@ -383,3 +383,31 @@ async def test_channels(command: Command, app: App):
         assert "--allow-drop" in await command.fails("push", "--yes")
         await command.done("push", "--yes", "--allow-drop")
         assert (await console.get("/channels")).json() == {"channels": []}
+
+
+async def test_settings(command: Command, app: App):
+    file = command.home / "settings.yaml"
+    file.write_text("accounts: {sign_up: closed}\nteams: {members_create: true}\n")
+    output = await command.done("push", "--yes")
+    assert "~ setting accounts.sign_up: change" in output
+    assert "~ setting teams.members_create: change" in output
+    headers = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with plain_client(f"{app.server.url}/v1/apps/{app.app_id}", **headers) as console:
+        assert (await console.get("/account-settings")).json()["sign_up"] == "closed"
+        assert (await console.get("/team-settings")).json() == {"members_create": True}
+        await command.done("diff", "--check")
+        # What the file does not name is nobody's here.
+        await console.patch("/account-settings", json={"second_factor": "optional"})
+        await command.done("diff", "--check")
+        await console.put("/team-settings", json={"members_create": False})
+        assert "setting teams.members_create: the app's is newer" in await command.done("diff")
+        await command.done("pull")
+        assert definitions.read(file).value["teams"] == {"members_create": False}
+    for wrong, complaint in (
+        ("colors: {}\n", "settings.yaml:1: colors is not one of accounts"),
+        ("teams: true\n", "settings.yaml:1: teams has names"),
+        ("accounts: {sign_up: sometimes}\n", "settings.yaml: "),
+        ("accounts: {sign_ups: open}\n", "settings.yaml: "),
+    ):
+        file.write_text(wrong)
+        assert complaint in await command.fails("push", "--yes")

@@ -17,6 +17,8 @@ import click
 
 from pilotis.cli import project, project_base, project_settings
 from pilotis.cli.local_server import EMAIL, Target, local_server, program
+from pilotis.cli.project_app_settings import FILE_NAME as SETTINGS
+from pilotis.cli.project_app_settings import AppSettings
 from pilotis.cli.project_channels import FILE_NAME as CHANNELS
 from pilotis.cli.project_channels import Channels
 from pilotis.cli.project_part import AppOnServer
@@ -89,10 +91,11 @@ class _Follower:
         self._functions = Functions(self._remote, folder)
         self._workflows = Workflows(self._remote, folder)
         self._channels = Channels(self._remote, folder)
+        self._settings = AppSettings(self._remote, folder)
 
     def begin(self) -> None:
         """Apply the whole project, and fill tables that are empty."""
-        for part in (self._tables, self._channels, self._functions, self._workflows):
+        for part in (self._tables, self._channels, self._settings, self._functions, self._workflows):
             self._attempt(partial(self._apply, part))
         self._attempt(lambda: _say(fill(self._remote, self._folder)))
         self._attempt(self._write_types)
@@ -105,6 +108,8 @@ class _Follower:
             self._attempt(self._write_types)
         if CHANNELS in kinds:
             self._attempt(lambda: self._apply(self._channels))
+        if SETTINGS in kinds:
+            self._attempt(lambda: self._apply(self._settings))
         if "functions" in kinds:
             self._attempt(lambda: self._store_functions({self._folder / Path(*path.parts[:2]) for path in paths}))
         if "workflows" in kinds:
@@ -175,7 +180,7 @@ def _snapshot_after(folder: Path) -> dict[Path, tuple[int, int]]:
 
 def _snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
     """Return the files that are followed, each with its time in nanoseconds and its size."""
-    paths = [folder / CHANNELS]
+    paths = [folder / CHANNELS, folder / SETTINGS]
     for kind in _WATCHED:
         for place, folders, files in os.walk(folder / kind):
             folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from pilotis.cli import project_base
+from pilotis.cli.project_app_settings import AppSettings
 from pilotis.cli.project_base import Definitions
 from pilotis.cli.project_channels import Channels
 from pilotis.cli.project_part import AppOnServer, Part
@@ -40,7 +41,8 @@ class Compared(NamedTuple):
 
 def parts_of(remote: AppOnServer, folder: Path) -> list[Part]:
     """Return the parts of a project in the order in which they are created: each may name things of those before."""
-    return [Tables(remote, folder), Channels(remote, folder), Functions(remote, folder), Workflows(remote, folder)]
+    kinds: tuple[type[Part], ...] = (Tables, Channels, AppSettings, Functions, Workflows)
+    return [kind(remote, folder) for kind in kinds]
 
 
 def compare(remote: AppOnServer, folder: Path, parts: Sequence[Part]) -> list[Compared]:
