@@ -597,6 +597,16 @@ class PreparedTable:
         return [found.get(row_id) for row_id in row_ids]
 
 
+def _versions(schema: TableSchema) -> frozenset[tuple[UUID, int]]:
+    """Return the versions of a table and of those that its rules name and its columns refer to, as far as known."""
+    prepared: PreparedTable | None = schema.__dict__.get("prepared")
+    others: list[TableSchema] = []
+    if prepared is not None:
+        others += prepared.related.values()
+        others += (target.schema for target in prepared.targets.values())
+    return frozenset((one.table_id, one.version) for one in (schema, *others))
+
+
 class _Id(msgspec.Struct):
     """The member of a record by which its row is found."""
 
@@ -649,7 +659,7 @@ class PreparedTables:
 
     async def use(self, app: AppInfo, table_id: UUID, action: Callable[[PreparedTable], Awaitable[Result]]) -> Result:
         """Run an action on the current schema; run it again, with validation, if the schema proves outdated."""
-        failed_version = None
+        failed: frozenset[tuple[UUID, int]] | None = None
         is_referred_to = False
         for _ in range(_MAX_TRIES):
             table = await self._tables.current(app.app_id, table_id)
@@ -662,9 +672,11 @@ class PreparedTables:
                 if not await self.drop_blocking_index(table, error):
                     raise
             except TOO_OLD:
-                if table.version == failed_version:
+                # Of the tables that a statement names one may change after the other: that each is new once is no fault.
+                versions = _versions(table)
+                if versions == failed:
                     raise
-                failed_version = table.version
+                failed = versions
                 self._forget(table)
             except asyncpg.ForeignKeyViolationError:
                 # By a reference that was made, or changed, since the schema was read.
