@@ -69,6 +69,7 @@ EXCEPTIONS = {
     "apps.keys",
     "functions.webhook_form",
     "security.encryption.cipher",
+    "security.encryption.secrets",
     "hosting.errors",
     "hosting.paths",
     "hosting.zips",

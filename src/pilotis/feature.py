@@ -20,6 +20,7 @@ from pilotis.http.api.application import Application, AreaHandler, FindId, Finis
 from pilotis.http.api.endpoint import Endpoints
 from pilotis.http.server.cached_answers import FindCached
 from pilotis.jobs.kinds import Holding, JobKind, Periodic, ScheduleKind, Source
+from pilotis.kit.archiving import Archived
 from pilotis.kit.metrics import Metric, Total
 from pilotis.security.encryption.types import EncryptedColumn
 
@@ -58,6 +59,9 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The classes of `endpoints`, from which the documentation is generated without a server."""
     encrypted_columns: ClassVar[Sequence[EncryptedColumn]] = ()
     """The columns with secrets under the master key, which a rotation re-encrypts without a server."""
+
+    archived: ClassVar[Archived] = {}
+    """What archives of apps have of the feature's tables, those that others refer to first."""
 
     name: str
     endpoints: Sequence[Endpoints] = ()

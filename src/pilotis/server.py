@@ -15,6 +15,7 @@ from pilotis import __version__
 from pilotis.account_pages.feature import AccountPagesFeature
 from pilotis.accounts.feature import AccountsFeature
 from pilotis.apps.feature import AppsFeature
+from pilotis.archive.feature import ArchiveFeature
 from pilotis.console.feature import ConsoleFeature
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.keys.feature import KeysFeature
@@ -95,6 +96,7 @@ FEATURES: tuple[type[Feature], ...] = (
     FunctionsFeature,
     WorkflowsFeature,
     DeadJobsFeature,
+    ArchiveFeature,
     ConsoleFeature,
     EventsFeature,
 )

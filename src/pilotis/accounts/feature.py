@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.accounts.claims import Claims
 from pilotis.accounts.devices.endpoints import DeviceEndpoints
 from pilotis.accounts.devices.service import Devices
@@ -18,9 +20,11 @@ from pilotis.accounts.tasks import periodic
 from pilotis.apps.feature import AppsFeature
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, Copied, LeftOut, SecretColumn
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
+from pilotis.security.encryption.types import Purpose
 
 
 class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
@@ -33,6 +37,22 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         PasskeyEndpoints,
         DeviceEndpoints,
     )
+    archived: ClassVar[Archived] = {
+        "account_passkeys": Copied(
+            columns="passkey_id member_id credential_id credential name sign_count is_synced created_at last_used_at"
+        ),
+        "account_totp": Copied(
+            columns="member_id secret last_step confirmed_at created_at",
+            secrets=[SecretColumn("secret", Purpose.TOTP_SECRET, "{member_id}")],
+        ),
+        "account_recovery_codes": Copied(
+            columns="member_id number code",
+            secrets=[SecretColumn("code", Purpose.RECOVERY_CODE, "{member_id}/{number}")],
+        ),
+        "account_challenges": LeftOut("challenges last minutes"),
+        "account_proofs": LeftOut("links and codes are for the server that sent them"),
+        "sign_in_tickets": LeftOut("tickets last minutes"),
+    }
 
     proofs: Proofs
     factors: Factors

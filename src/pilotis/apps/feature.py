@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoints
 from pilotis.apps.keyring import Keyring
 from pilotis.apps.requests.endpoints import RequestEndpoints, recording
@@ -13,12 +15,21 @@ from pilotis.apps.stats.service import Statistics
 from pilotis.apps.tasks import periodic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, LeftOut
 
 
 class AppsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Apps."""
 
     described = (AppEndpoints, AppSettingsEndpoints, KeyEndpoints, StatsEndpoints, AppStatsEndpoints, RequestEndpoints)
+    archived: ClassVar[Archived] = {
+        "apps": LeftOut("the manifest has the settings"),
+        "public_keys": LeftOut("a key names its app; a copy gets its own"),
+        "secret_keys": LeftOut("a key names its app; a copy gets its own"),
+        "request_stats": LeftOut("statistics are of the server that counted them"),
+        "request_durations": LeftOut("statistics are of the server that counted them"),
+        "requests": LeftOut("the log of requests is of the server that answered them"),
+    }
 
     apps: Apps
     keyring: Keyring

@@ -16,7 +16,7 @@ from pilotis.apps import key_store, keys, store
 from pilotis.apps.last_use import LastUse
 from pilotis.apps.new_keys import add_public_key, add_secret_key
 from pilotis.apps.store import LiveApp, StoredApp
-from pilotis.apps.types import App, AppChange, CreatedApp
+from pilotis.apps.types import App, AppChange, CopiedSettings, CreatedApp
 from pilotis.db.control import Control
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
@@ -171,6 +171,16 @@ class Apps:
             app_id, public_key = await _insert(connection, name, owner_id, actor)
             secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
         return CreatedApp(app_id=app_id, name=name, public_key=public_key, secret_key=secret_key.key)
+
+    async def create_copy(
+        self, connection: Connection, settings: CopiedSettings, owner_id: UUID | None, actor: Actor, app_id: UUID
+    ) -> tuple[AppInfo, CreatedApp]:
+        """Create an app with the settings of another in the caller's transaction; it has keys of its own."""
+        _, public_key = await _insert(connection, settings.name, owner_id, actor, app_id)
+        row = await store.set_copied_settings(connection, app_id, settings)
+        secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
+        created = CreatedApp(app_id=app_id, name=settings.name, public_key=public_key, secret_key=secret_key.key)
+        return app_info(row, self._limits), created
 
     async def create_sample(self, name: str) -> tuple[UUID, str]:
         """Create an app for the operator and return its id and public key.
@@ -374,9 +384,11 @@ def _keep(cache: OrderedDict[Key, Value], key: Key, value: Value) -> None:
         cache.popitem(last=False)
 
 
-async def _insert(connection: Connection, name: str, owner_id: UUID | None, actor: Actor) -> tuple[UUID, str]:
+async def _insert(
+    connection: Connection, name: str, owner_id: UUID | None, actor: Actor, app_id: UUID | None = None
+) -> tuple[UUID, str]:
     """Insert an app with its schema and its first public key; return its id and that key."""
-    app_id = uuid7()
+    app_id = app_id or uuid7()
     await store.insert_app(connection, app_id, name)
     await store.create_schema(connection, app_id)
     if owner_id is not None:

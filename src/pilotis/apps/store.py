@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
+from pilotis.apps.types import CopiedSettings
 from pilotis.db import sharding
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
@@ -191,6 +192,21 @@ async def update_oauth_providers(connection: Connection, app_id: UUID, names: li
 async def update_limits(connection: Connection, app_id: UUID, given: str, removed: list[str]) -> StoredApp:
     """Merge limits, given as a JSON object, into the app's own, remove some, and return the app."""
     return await _updated(connection, "limits = (limits || $2::jsonb) - $3::text[]", app_id, given, removed)
+
+
+async def set_copied_settings(connection: Connection, app_id: UUID, settings: CopiedSettings) -> StoredApp:
+    """Give a new app the settings of the one that it is a copy of, and return it."""
+    return await _updated(
+        connection,
+        """schema_locked = $2, allow_id_password_login = $3, allow_guest_login = $4, limits = $5::jsonb,
+        account_settings = $6::jsonb""",
+        app_id,
+        settings.schema_locked,
+        settings.allow_id_password_login,
+        settings.allow_guest_login,
+        settings.limits,
+        settings.account_settings,
+    )
 
 
 async def _updated(connection: Connection, assignments: str, app_id: UUID, *values: object) -> StoredApp:

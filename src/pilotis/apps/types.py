@@ -45,6 +45,17 @@ class CreatedApp(msgspec.Struct, frozen=True, kw_only=True):
     secret_key: str
 
 
+class CopiedSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that a copy of an app begins with; `limits` and `account_settings` are JSON objects."""
+
+    name: str
+    schema_locked: bool
+    allow_id_password_login: bool
+    allow_guest_login: bool
+    limits: str
+    account_settings: str
+
+
 class AppChange(msgspec.Struct, forbid_unknown_fields=True):
     """Changes to an app; absent fields keep their values. Only an owner may set `schema_locked`."""
 

@@ -1,14 +1,21 @@
-"""`pilotis app`: creating and listing apps."""
+"""`pilotis app`: creating, listing, exporting, importing and cloning apps."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import click
+from msgspec.structs import asdict
 
 from pilotis.cli.command import Outcome, Place, command
+from pilotis.cli.passphrases import passphrase_option, read_passphrase
 
 if TYPE_CHECKING:
+    from pilotis.archive.types import Imported
     from pilotis.cli.session import Session
 
 _LONGEST_NAME = 100
@@ -16,7 +23,7 @@ _LONGEST_NAME = 100
 
 @click.group()
 def app() -> None:
-    """Create and list apps."""
+    """Create, list, export, import and clone apps."""
 
 
 @command(app)
@@ -24,8 +31,7 @@ def app() -> None:
 @click.option("--owner", metavar="EMAIL", help="Console user who owns it. Default: none.")
 def create(place: Place, name: str, owner: str | None) -> Outcome:
     """Create an app and print its id, public key and secret key. The secret key is shown only once."""
-    if not 1 <= len(name) <= _LONGEST_NAME or "\0" in name:
-        raise click.BadParameter(f"a name has 1 to {_LONGEST_NAME} characters", param_hint="NAME")
+    _require_name(name)
 
     async def work(on: Session) -> dict[str, Any]:
         owner_id = await on.users.id_of(owner) if owner is not None else None
@@ -44,3 +50,113 @@ def list_(place: Place) -> list[dict[str, Any]]:
         return [listed._asdict() for listed in await on.apps.all()]
 
     return place.run(work)
+
+
+@command(app)
+@click.argument("app_id", type=click.UUID, metavar="APP")
+@click.option("--to", metavar="FILE", required=True, help="The new archive, such as shop.pilotis.")
+@passphrase_option("It encrypts the key of secrets and encrypted columns.")
+@click.option("--without-secrets", is_flag=True, help="Leave secrets and the values of encrypted columns out.")
+def export(place: Place, app_id: UUID, to: str, passphrase_file: str | None, without_secrets: bool) -> Outcome:
+    """Write an app with its members, rows and files to one file, which any server imports. Requests go on meanwhile."""
+    from pilotis.archive.feature import ArchiveFeature
+    from pilotis.archive.types import Exported
+    from pilotis.http.api.principals import OPERATOR
+
+    path = Path(to)
+    if path.exists():
+        raise click.BadParameter(f"{to} exists already", param_hint="--to")
+    passphrase = read_passphrase(passphrase_file)
+
+    async def work(on: Session) -> Exported:
+        archives = on.features.get(ArchiveFeature).archives
+        return await archives.export(app_id, path, OPERATOR, passphrase, with_secrets=not without_secrets)
+
+    with _reported(path):
+        made = place.run(work)
+    text = f"{to}: {made.rows} rows of {made.tables} tables and {made.blobs} files, {made.bytes} bytes."
+    return Outcome(asdict(made), [text, *_missing(made.missing_blobs)])
+
+
+@command(app, name="import")
+@click.argument("file", metavar="FILE")
+@click.option("--as", "name", metavar="NAME", help="Name of the new app. Default: that of the archive.")
+@click.option("--owner", metavar="EMAIL", help="Console user who owns it. Default: none.")
+@click.option("--same-id", is_flag=True, help="Keep the app's id, and the addresses of its files and sites.")
+@passphrase_option("That with which the archive was written.")
+@click.option("--without-secrets", is_flag=True, help="Import an archive without the passphrase for its secrets.")
+def import_(
+    place: Place,
+    file: str,
+    name: str | None,
+    owner: str | None,
+    same_id: bool,
+    passphrase_file: str | None,
+    without_secrets: bool,
+) -> Outcome:
+    """Make an app of an archive. What acts on its own, such as webhooks and schedules, is switched off in it."""
+    from pilotis.archive.feature import ArchiveFeature
+    from pilotis.archive.reader import Wanted
+    from pilotis.http.api.principals import OPERATOR
+
+    if name is not None:
+        _require_name(name)
+    passphrase = read_passphrase(passphrase_file)
+
+    async def work(on: Session) -> Imported:
+        owner_id = await on.users.id_of(owner) if owner is not None else None
+        wanted = Wanted(name, owner_id, OPERATOR, passphrase, same_id, not without_secrets)
+        return await on.features.get(ArchiveFeature).archives.import_(Path(file), wanted)
+
+    with _reported(Path(file)):
+        return _imported(place.run(work))
+
+
+@command(app)
+@click.argument("app_id", type=click.UUID, metavar="APP")
+@click.option("--as", "name", metavar="NAME", required=True, help="Name of the new app.")
+@click.option("--owner", metavar="EMAIL", help="Console user who owns it. Default: none.")
+def clone(place: Place, app_id: UUID, name: str, owner: str | None) -> Outcome:
+    """Make a copy of an app beside it, with its members, rows and files."""
+    from pilotis.archive.feature import ArchiveFeature
+    from pilotis.http.api.principals import OPERATOR
+
+    _require_name(name)
+    folder = Path(place.settings.data_dir)
+
+    async def work(on: Session) -> Imported:
+        owner_id = await on.users.id_of(owner) if owner is not None else None
+        return await on.features.get(ArchiveFeature).archives.clone(app_id, name, owner_id, OPERATOR, folder)
+
+    with _reported(folder):
+        return _imported(place.run(work))
+
+
+def _require_name(name: str) -> None:
+    if not 1 <= len(name) <= _LONGEST_NAME or "\0" in name:
+        raise click.BadParameter(f"a name has 1 to {_LONGEST_NAME} characters", param_hint="NAME")
+
+
+@contextmanager
+def _reported(path: Path) -> Generator[None]:
+    """Report what the file system refuses as a sentence."""
+    from pilotis.serve.errors import CommandError
+
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{error.filename or path}: {error.strerror}.") from error
+
+
+def _imported(made: Imported) -> Outcome:
+    text = {"app_id": made.app_id, "public_key": made.public_key, "secret_key": made.secret_key}
+    said = [
+        f"{made.rows} rows of {made.tables} tables and {made.blobs} files. Webhooks, triggers, workflows and social"
+        " login are switched off; members sign in again.",
+        "Store the secret key safely: it is not shown again.",
+    ]
+    return Outcome(asdict(made), text, said=[*said, *_missing(made.missing_blobs)])
+
+
+def _missing(blobs: int) -> list[str]:
+    return [f"The bytes of {blobs} files were deleted before they could be copied."] if blobs else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
 from uuid import UUID
 
 from pilotis.db.topics import Topic
@@ -10,11 +11,18 @@ from pilotis.events.fanout import FanOut, OutboxSource
 from pilotis.events.tasks import Kept, periodic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, LeftOut
 from pilotis.kit.metrics import CounterOf, Total
 
 
 class EventsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """The fan-out. The target kinds of other features are registered with it."""
+
+    archived: ClassVar[Archived] = {
+        "events": LeftOut("events are delivered by the server on which they happened"),
+        "event_targets": LeftOut("what acts on events is switched on again at the copy"),
+        "outboxes": LeftOut("events are delivered by the server on which they happened"),
+    }
 
     fan_out: FanOut
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import structlog
 
@@ -21,12 +22,16 @@ from pilotis.files.endpoints import (
     StorageRuleTestEndpoints,
 )
 from pilotis.files.events import EVENT_TYPES
+from pilotis.files.media import checked_type
+from pilotis.files.paths import checked_name, checked_path
 from pilotis.files.rule_tests import FileRuleTests
 from pilotis.files.service import Files
+from pilotis.files.store import RECOUNT
 from pilotis.files.tasks import periodic
 from pilotis.files.tus.endpoints import TusEndpoints
 from pilotis.files.uploads.store import ReceivedUploads
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, BlobColumns, Copied, LeftOut
 from pilotis.kit.errors import UnavailableError
 from pilotis.members.feature import MembersFeature
 from pilotis.security.feature import SecurityFeature
@@ -47,6 +52,24 @@ class FilesFeature(Feature, frozen=True, kw_only=True, eq=False):
         FileTransferEndpoints,
         TusEndpoints,
     )
+    archived: ClassVar[Archived] = {
+        "file_storages": Copied(
+            columns="storage_id name upload_access delete_access read_access allowed_mime_types max_file_size"
+            " quota_bytes created_at updated_at list_access rules rules_updated_at levels",
+            fresh=["storage_id"],
+        ),
+        "files": Copied(
+            columns="storage_id file_id parent_id path name is_folder is_fixed blob_id mime_type size sha256 version"
+            " creator created_at updated_at",
+            fresh=["storage_id", "file_id", "parent_id"],
+            checks={"path": checked_path, "name": checked_name, "mime_type": checked_type},
+            blobs=BlobColumns("blob_id", "size", "sha256"),
+            finishing=[RECOUNT],
+        ),
+        "uploads": LeftOut("an upload ends where it began"),
+        "variants": LeftOut("variants of images are made again"),
+        "pending_deletions": LeftOut("what is to be deleted does not move"),
+    }
 
     files: Files
 

@@ -563,3 +563,12 @@ async def still_public(database: Database, files: Sequence[tuple[UUID, UUID, int
     for row in rows:
         held[row["at"] - 1] = False
     return held
+
+
+RECOUNT = """
+    update pilotis.file_storages s set reserved_bytes = 0, used_bytes = (
+        select coalesce(sum(f.size), 0) from pilotis.files f
+        where f.app_id = s.app_id and f.storage_id = s.storage_id
+    ) where s.app_id = $1
+"""
+"""The statement that counts the bytes of each storage of an app, `$1`, after all its files were inserted at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -30,6 +31,8 @@ from pilotis.functions.runtime.policy import Runtime
 from pilotis.functions.runtime.pool import Pool
 from pilotis.functions.runtime.types import PoolSettings, default_sandboxes
 from pilotis.functions.service import Functions
+from pilotis.functions.sources import check_packed
+from pilotis.functions.store import FORGET_MISSING_VERSIONS
 from pilotis.functions.streams import FunctionStreams
 from pilotis.functions.tasks import periodic
 from pilotis.functions.triggers import Triggers
@@ -38,9 +41,11 @@ from pilotis.hosting.feature import HostingFeature
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.outgoing import Reach
 from pilotis.integrations.feature import IntegrationsFeature
+from pilotis.kit.archiving import Archived, Copied, LeftOut, SecretColumn, within
 from pilotis.kit.metrics import CounterOf, Gauge
 from pilotis.kit.networks import serves_this_machine
 from pilotis.members.feature import MembersFeature
+from pilotis.security.encryption.types import Purpose
 from pilotis.security.feature import SecurityFeature
 
 _DRAIN_SECONDS = 10.0
@@ -50,6 +55,34 @@ class FunctionsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Functions."""
 
     described = (InvokeEndpoints, FunctionEndpoints, TriggerEndpoints)
+    archived: ClassVar[Archived] = {
+        "functions": Copied(
+            columns="function_id name description runtime entrypoint invoke_access scopes timeout_seconds memory_mb"
+            " egress_hosts is_active active_version latest_version created_at updated_at oauth_scope",
+            replaced={"egress_mode": "none"},
+            checks={"timeout_seconds": within(0, 3600), "memory_mb": within(1, 4096)},
+        ),
+        "function_versions": Copied(
+            columns="function_id version version_id status runtime_version entrypoint source source_bytes bundle_bytes"
+            " sha256 packages warnings message created_at ready_at activates",
+            checks={"source": check_packed},
+            where="t.status = 'ready' and t.build_digest is null",
+            finishing=[FORGET_MISSING_VERSIONS],
+        ),
+        "function_variables": Copied(
+            columns="function_id name value value_bytes updated_at",
+            secrets=[SecretColumn("value", Purpose.FUNCTION_VARIABLE, "{function_id}/{name}")],
+        ),
+        "function_triggers": Copied(
+            columns="function_id trigger_id type cron timezone events table_id storage_id batch created_at updated_at",
+            replaced={"is_active": "f"},
+            fresh=["storage_id"],
+        ),
+        "function_builds": LeftOut("packages are built by the server that runs them; deploy such a version again"),
+        "function_drafts": LeftOut("a draft is a console user's"),
+        "function_executions": LeftOut("executions are of the server that ran them"),
+        "function_stats": LeftOut("executions are of the server that ran them"),
+    }
 
     functions: Functions
     executions: Executions

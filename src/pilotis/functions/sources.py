@@ -26,6 +26,7 @@ _ENDINGS = {
     Runtime.PYTHON: (".py",),
 }
 # Equal files give equal archives.
+_MAX_PACKED_FILES, _MAX_PACKED_BYTES = 2_000, 256 << 20
 _TIME = (1980, 1, 1, 0, 0, 0)
 _COMMONJS = re.compile(r"^\s*(?:module\s*\.\s*exports|exports\s*\.\s*\w+)\s*=", re.MULTILINE)
 _MODULE = re.compile(r"^\s*(?:import|export)\b", re.MULTILINE)
@@ -134,3 +135,16 @@ def unpack(data: bytes) -> dict[str, bytes]:
     """Return the files of an archive that `pack` created."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def check_packed(text: str) -> None:
+    """Raise ValueError for bytes, written as PostgreSQL does, that are not what `pack` creates within any limit."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(bytes.fromhex(text.removeprefix("\\x")))) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError):
+        raise ValueError("the source of a function is no archive") from None
+    if len(entries) > _MAX_PACKED_FILES or sum(entry.file_size for entry in entries) > _MAX_PACKED_BYTES:
+        raise ValueError("the source of a function is too large")
+    if any(part in {"", ".", ".."} for entry in entries for part in entry.filename.split("/")):
+        raise ValueError("the source of a function has paths that lead elsewhere")

@@ -553,3 +553,13 @@ async def revise(connection: Connection, app_id: UUID, function_id: UUID) -> Non
         app_id,
         function_id,
     )
+
+
+FORGET_MISSING_VERSIONS = """
+    update pilotis.functions f set active_version = null
+    where f.app_id = $1 and f.active_version is not null and not exists (
+        select from pilotis.function_versions v
+        where v.app_id = f.app_id and v.function_id = f.function_id and v.version = f.active_version
+    )
+"""
+"""The statement that leaves the functions of an app, `$1`, without a version where the active one did not move."""

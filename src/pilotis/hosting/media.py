@@ -106,3 +106,9 @@ def cache_control(path: str) -> str:
 def looks_like_asset(path: str) -> bool:
     """Whether the last segment of a request's path has an extension other than that of a page."""
     return _ASSET.search(path.rpartition("/")[2]) is not None
+
+
+def check_content_type(text: str) -> None:
+    """Raise ValueError for a text that is no content type."""
+    if not is_content_type(text):
+        raise ValueError("the type of a file is no media type")

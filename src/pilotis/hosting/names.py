@@ -99,3 +99,9 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def check_slug(text: str) -> None:
+    """Raise ValueError for a text that is no slug."""
+    if parse_label(text) != SiteName(text):
+        raise ValueError("the name of a site is none")

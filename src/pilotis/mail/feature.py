@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, Copied, LeftOut
 from pilotis.kit.mail_addresses import parse_sender
 from pilotis.kit.networks import is_loopback
 from pilotis.kit.smtp_urls import parse_smtp_url
@@ -22,6 +24,12 @@ class MailFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Mail."""
 
     described = (MailEndpoints,)
+    archived: ClassVar[Archived] = {
+        "mail_templates": Copied(columns="purpose language subject text button updated_at"),
+        "mail_settings": LeftOut("a copy sends no mail until its mail server is set"),
+        "mail_messages": LeftOut("mails are sent once, by the server that wrote them"),
+        "mail_suppressions": Copied(columns="address_hash reason created_at"),
+    }
 
     mails: Mails
     templates: OwnTemplates

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, Copied, check_password_hash
 from pilotis.members.administration.endpoints import MemberAdministrationEndpoints
 from pilotis.members.administration.service import MemberAdministration
 from pilotis.members.endpoints import MemberEndpoints
@@ -16,6 +19,13 @@ class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Members."""
 
     described = (MemberEndpoints, MemberAdministrationEndpoints)
+    archived: ClassVar[Archived] = {
+        "members": Copied(
+            columns="member_id login_id password_hash nickname is_guest is_active custom_data created_at updated_at"
+            " last_active_at roles claims email email_folded language factors banned_until ban_reason teams",
+            checks={"password_hash": check_password_hash},
+        ),
+    }
 
     members: Members
 

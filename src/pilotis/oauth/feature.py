@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.apps.feature import AppsFeature
 from pilotis.db.topics import Topic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, Copied, LeftOut, SecretColumn, within
 from pilotis.kit.rs256 import keys_of_pem
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.client_documents import ClientDocuments
@@ -79,6 +82,44 @@ class OAuthFeature(Feature, frozen=True, kw_only=True, eq=False):
         SocialLoginEndpoints,
         SocialCallbacks,
     )
+    archived: ClassVar[Archived] = {
+        "oauth_settings": Copied(
+            columns="is_provider access_token_seconds refresh_idle_days refresh_absolute_days consent_url"
+            " login_redirect_uris dynamic_scopes link_by_verified_email created_at updated_at",
+            checks={
+                "access_token_seconds": within(60, 3600),
+                "refresh_idle_days": within(1, 365),
+                "refresh_absolute_days": within(1, 3650),
+            },
+        ),
+        "oauth_scopes": Copied(
+            columns="name title description is_default is_required created_at updated_at translations claims"
+        ),
+        "oauth_clients": Copied(
+            columns="client_id name description token_endpoint_auth_method grant_types redirect_uris"
+            " post_logout_redirect_uris scopes is_active source created_at updated_at client_uri policy_uri tos_uri"
+            " jwks backchannel_logout_uri backchannel_logout_session_required require_pushed_authorization_requests"
+            " dpop_bound_access_tokens claims_in_id_token",
+            where="t.consumer_app_id is null and not t.is_dynamic",
+        ),
+        "social_providers": Copied(
+            columns="provider client_id client_secret scopes options created_at updated_at",
+            replaced={"is_enabled": "f"},
+            secrets=[SecretColumn("client_secret", Purpose.OAUTH_SOCIAL_SECRET, "{provider}")],
+        ),
+        "member_identities": Copied(
+            columns="provider subject member_id email email_verified picture created_at last_used_at"
+        ),
+        "oauth_resources": LeftOut("a resource is one app's on its server; register it again"),
+        "oauth_logos": LeftOut("logos are fetched and checked by their server"),
+        "oauth_browsers": LeftOut("sessions end; members sign in again"),
+        "oauth_codes": LeftOut("codes last seconds"),
+        "oauth_consents": LeftOut("consent was given for the server that asked"),
+        "oauth_grants": LeftOut("tokens are signed by their server"),
+        "oauth_requests": LeftOut("requests last minutes"),
+        "oauth_revoked": LeftOut("tokens are signed by their server"),
+        "oauth_used_proofs": LeftOut("proofs last minutes"),
+    }
     encrypted_columns = (EncryptedColumn("oauth_keys", "private_key", "kid", Purpose.OAUTH_SIGNING_KEY),)
 
     access_tokens: AccessTokens

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.apps.feature import AppsFeature
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, LeftOut
 from pilotis.kit.signing import TokenSigner
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
@@ -23,6 +26,13 @@ class SecurityFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Authentication, the tokens of functions, the audit log, and idempotency keys."""
 
     described = (TokenEndpoints, AuditEndpoints)
+    archived: ClassVar[Archived] = {
+        "sessions": LeftOut("tokens are signed by their server; members sign in again"),
+        "audit_log": LeftOut("the audit log is of the server on which it happened"),
+        "single_use": LeftOut("links and codes are for the server that sent them"),
+        "idempotency_keys": LeftOut("repeats are for the server that answered first"),
+        "function_tokens": LeftOut("tokens are for the execution that got them"),
+    }
 
     authentication: Authentication
     function_tokens: FunctionTokens

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, Copied, LeftOut
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.teams.endpoints import TeamAdministration, TeamEndpoints
@@ -15,6 +18,12 @@ class TeamsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Teams."""
 
     described = (TeamEndpoints, TeamAdministration)
+    archived: ClassVar[Archived] = {
+        "team_settings": Copied(columns="members_create"),
+        "teams": Copied(columns="team_id name slug data created_by created_at"),
+        "team_members": Copied(columns="team_id member_id roles joined_at"),
+        "team_invitations": LeftOut("invitations are for the server that sent them"),
+    }
 
 
 def feature(floor: Floor, members: MembersFeature, mail: MailFeature) -> TeamsFeature:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, LeftOut
 from pilotis.security.audit.service import AuditLog
 from pilotis.users.activation import Activation
 from pilotis.users.endpoints import InvitationEndpoints, RoleEndpoints, UserEndpoints
@@ -17,6 +20,10 @@ class UsersFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Console users."""
 
     described = (UserEndpoints, RoleEndpoints, InvitationEndpoints)
+    archived: ClassVar[Archived] = {
+        "app_users": LeftOut("console users belong to their server"),
+        "invitations": LeftOut("console users belong to their server"),
+    }
 
     users: Users
     activation: Activation

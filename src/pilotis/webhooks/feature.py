@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import ClassVar
 
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.db.topics import Topic
@@ -10,7 +11,9 @@ from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.integrations.feature import IntegrationsFeature
 from pilotis.jobs.lanes import Lane, LaneSource
+from pilotis.kit.archiving import Archived, Copied, LeftOut, SecretColumn, within
 from pilotis.oauth.feature import OAuthFeature
+from pilotis.security.encryption.types import Purpose
 from pilotis.webhooks.attempts import AttemptSlots
 from pilotis.webhooks.deliveries import Deliveries
 from pilotis.webhooks.endpoints import WebhookEndpoints
@@ -31,6 +34,22 @@ class WebhooksFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Webhooks."""
 
     described = (WebhookEndpoints,)
+    archived: ClassVar[Archived] = {
+        "webhooks": Copied(
+            columns="webhook_id name description url event_types table_ids headers header_names secret secret_prefix"
+            " timeout_seconds max_in_flight created_at updated_at",
+            replaced={"is_active": "f"},
+            checks={"timeout_seconds": within(1, 30), "max_in_flight": within(1, 20)},
+            secrets=[
+                SecretColumn("secret", Purpose.WEBHOOK_SECRET, "{webhook_id}"),
+                SecretColumn("headers", Purpose.WEBHOOK_HEADERS, "{webhook_id}"),
+            ],
+            where="t.provider_app_id is null and t.listening_until is null",
+        ),
+        "webhook_health": LeftOut("deliveries are of the server that sent them"),
+        "deliveries": LeftOut("deliveries are of the server that sent them"),
+        "delivery_attempts": LeftOut("deliveries are of the server that sent them"),
+    }
 
     webhooks: Webhooks
     deliveries: Deliveries

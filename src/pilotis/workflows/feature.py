@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import ClassVar
 from uuid import UUID
 
 import structlog
@@ -16,9 +17,11 @@ from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.functions.feature import FunctionsFeature
 from pilotis.jobs.kinds import DueSchedule, ScheduleKind
+from pilotis.kit.archiving import Archived, Copied, LeftOut, SecretColumn
 from pilotis.kit.clock import now
 from pilotis.kit.errors import NotFoundError
 from pilotis.kit.metrics import Gauge, Total
+from pilotis.security.encryption.types import Purpose
 from pilotis.workflows import execution_store, store
 from pilotis.workflows.agent import Agent
 from pilotis.workflows.ai_provider import AiProviders
@@ -44,6 +47,31 @@ class WorkflowsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Workflows."""
 
     described = (WorkflowEndpoints, WorkflowTriggerEndpoints, AiProviderEndpoints)
+    archived: ClassVar[Archived] = {
+        "workflows": Copied(
+            columns="workflow_id name version max_concurrency on_overlap created_at updated_at",
+            replaced={"is_active": "f"},
+            where="t.deleted_at is null",
+        ),
+        "workflow_versions": Copied(
+            columns="workflow_id version definition created_at",
+            where="exists (select from pilotis.workflows w where w.app_id = t.app_id"
+            " and w.workflow_id = t.workflow_id and w.deleted_at is null)",
+        ),
+        "ai_providers": Copied(
+            columns="base_url api_key headers header_names default_model prices updated_at",
+            secrets=[
+                SecretColumn("api_key", Purpose.AI_PROVIDER, "api_key"),
+                SecretColumn("headers", Purpose.AI_PROVIDER, "headers"),
+            ],
+        ),
+        "workflow_triggers": LeftOut("the address of a trigger leads to one app; a copy gets its own"),
+        "workflow_executions": LeftOut("executions are of the server that ran them"),
+        "workflow_events": LeftOut("executions are of the server that ran them"),
+        "workflow_steps": LeftOut("executions are of the server that ran them"),
+        "workflow_requests": LeftOut("executions are of the server that ran them"),
+        "workflow_deliveries": LeftOut("executions are of the server that ran them"),
+    }
 
     workflows: Workflows
     executions: Executions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.data.indexes.endpoints import IndexEndpoints
 from pilotis.data.indexes.recorder import AccessRecorder
 from pilotis.data.indexes.service import Indexes
@@ -10,12 +12,17 @@ from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, LeftOut
 
 
 class IndexesFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Indexes."""
 
     described = (IndexEndpoints,)
+    archived: ClassVar[Archived] = {
+        "indexes": LeftOut("indexes are built as they are used"),
+        "index_uses": LeftOut("indexes are built as they are used"),
+    }
 
     indexes: Indexes
     uses: AccessRecorder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.apps.feature import AppsFeature
 from pilotis.data.realtime.channel_rules import ChannelRules
 from pilotis.data.realtime.channels import Channels
@@ -16,6 +18,7 @@ from pilotis.data.tables.feature import TablesFeature
 from pilotis.db.topics import Topic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, Copied, LeftOut
 from pilotis.kit.metrics import Gauge
 from pilotis.members.feature import MembersFeature
 
@@ -24,6 +27,14 @@ class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Live subscriptions."""
 
     described = (RealtimeEndpoints, ChannelEndpoints)
+    archived: ClassVar[Archived] = {
+        "channels": Copied(columns="patterns updated_at"),
+        "channel_messages": LeftOut("messages last seconds"),
+        "channel_nodes": LeftOut("who listens is known again at once"),
+        "change_logs": LeftOut("changes are logged for who listens"),
+        "watches": LeftOut("who listens is known again at once"),
+        "live_tickets": LeftOut("tickets last minutes"),
+    }
 
     hub: Hub
 

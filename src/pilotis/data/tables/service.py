@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 from uuid import UUID
@@ -20,7 +20,7 @@ import asyncpg
 import msgspec
 from asyncpg import Connection
 
-from pilotis.data.tables import ddl, events, index_builds, reclaiming, references, store
+from pilotis.data.tables import archiving, ddl, events, index_builds, reclaiming, references, store
 from pilotis.data.tables.checks import merged, require_sensible
 from pilotis.data.tables.columns import ColumnExistsError, ColumnNotFoundError, Columns
 from pilotis.data.tables.preview import preview
@@ -40,6 +40,7 @@ from pilotis.data.tables.schema import (
     unique_columns,
 )
 from pilotis.data.tables.types import (
+    ArchivedTable,
     ColumnChange,
     ColumnItem,
     NewColumn,
@@ -243,6 +244,24 @@ class Tables:
     async def schemas(self, app_id: UUID) -> list[TableSchema]:
         """Return the schemas of an app's tables."""
         return [store.table_schema(row) for row in await store.live_tables(self._database, app_id)]
+
+    async def archived(
+        self, connection: Connection, app_id: UUID, *, with_encrypted: bool = True
+    ) -> list[ArchivedTable]:
+        """Return an app's tables in the connection's snapshot, as archives have them."""
+        return await archiving.archived(connection, app_id, with_encrypted=with_encrypted)
+
+    async def create_archived(self, connection: Connection, app: AppInfo) -> list[ArchivedTable]:
+        """Create the tables that the catalogue of an app that is being imported has; raises a 400 error."""
+        await archiving.create_tables(connection, app)
+        return await archiving.archived(connection, app.app_id)
+
+    async def complete_archived(self, connection: Connection, app: AppInfo, rows: Mapping[UUID, int]) -> None:
+        """Complete the tables, which have their rows, and check the rules and views that name them."""
+        await archiving.complete_tables(connection, app.app_id, rows)
+        for table_id in await store.named_tables(connection, app.app_id):
+            for guard in self.guards:
+                await guard(connection, app.app_id, table_id)
 
     async def all(self, app: AppInfo) -> list[Table]:
         """Return the app's tables."""

@@ -437,3 +437,21 @@ async def set_keys(connection: Connection, app_id: UUID, table_id: UUID, keys: S
         table_id,
         json.encode(keys).decode(),
     )
+
+
+async def next_columns(connection: Connection, app_id: UUID) -> dict[UUID, int]:
+    """Return the number of the next new column of each of an app's tables."""
+    rows = await connection.fetch("select table_id, next_column from pilotis.tables where app_id = $1", app_id)
+    return {row["table_id"]: row["next_column"] for row in rows}
+
+
+async def named_tables(connection: Connection, app_id: UUID) -> list[UUID]:
+    """Return the tables of an app that have rules, or that a view reads."""
+    rows = await connection.fetch(
+        """
+        select table_id from pilotis.tables where app_id = $1 and rules is not null
+        union select unnest(table_ids) from pilotis.views where app_id = $1
+        """,
+        app_id,
+    )
+    return [table_id for (table_id,) in rows]

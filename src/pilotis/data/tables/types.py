@@ -266,3 +266,21 @@ class ColumnResult(msgspec.Struct):
     message: str
     id: UUID
     name: str
+
+
+class ArchivedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A table as archives have it: where its rows are, the columns in their order, and the query that reads them.
+
+    The query fails if the schema has changed since the catalogue was read. `encrypted` are the encrypted columns, each
+    with its number and its place in `columns`.
+    """
+
+    table_id: UUID
+    title: str
+    schema: str
+    name: str
+    columns: list[str]
+    query: str
+    row_count: int
+    encrypted: list[tuple[int, int]]
+    is_migrating: bool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.apps.feature import AppsFeature
 from pilotis.data.rows.bulk.service import BulkRows
 from pilotis.data.rows.feature import RowsFeature
@@ -11,6 +13,7 @@ from pilotis.data.transfer.service import Transfer
 from pilotis.data.transfer.tasks import periodic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, LeftOut
 from pilotis.users.feature import UsersFeature
 
 
@@ -18,6 +21,9 @@ class TransferFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Import and export."""
 
     described = (TransferEndpoints,)
+    archived: ClassVar[Archived] = {
+        "imports": LeftOut("an interrupted import goes on where it began"),
+    }
 
     transfer: Transfer
 

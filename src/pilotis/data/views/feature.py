@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pilotis.data.query.feature import QueryFeature
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.tables.feature import TablesFeature
@@ -10,12 +12,19 @@ from pilotis.data.views.endpoints import ViewEndpoints
 from pilotis.data.views.service import Views
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit.archiving import Archived, Copied
 
 
 class ViewsFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Views."""
 
     described = (ViewEndpoints,)
+    archived: ClassVar[Archived] = {
+        "views": Copied(
+            columns="view_id name table_id table_ids pipeline params read_rule run_as cache_seconds description version"
+            " created_at updated_at"
+        ),
+    }
 
     views: Views
     calls: ViewCalls

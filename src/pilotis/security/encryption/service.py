@@ -21,6 +21,15 @@ from pilotis.security.encryption.secrets import AppSecrets
 from pilotis.security.encryption.server_secrets import ServerSecrets
 
 _CIPHERS_KEPT = 1000
+_SET_KEY = """
+    with in_force as (
+        select from pilotis.installation
+        where key = 'master_key' and value ->> 'fingerprint' = any($3) for share
+    )
+    update pilotis.apps
+    set encryption_key = coalesce(encryption_key, case when exists (select from in_force) then $2::bytea end)
+    where app_id = $1 returning encryption_key
+"""
 
 
 class DataKeyUnavailableError(UnavailableError):
@@ -62,6 +71,23 @@ class Encryption:
                 raise
             return await self._unwrapped(app_id, self._keyring.keys)
 
+    async def set_data_key(self, connection: Connection, app_id: UUID, data_key: bytes) -> None:
+        """Give a new app a data key that another server made, in the caller's transaction.
+
+        Raises `DataKeyUnavailableError` if this process does not have the server's master key.
+        """
+        if self._keyring is None:
+            raise DataKeyUnavailableError
+        keys = self._keyring.keys
+        stored = await connection.fetchval(
+            _SET_KEY,
+            app_id,
+            wrap(data_key, wrapping_key(keys.current), app_id),
+            [fingerprint(key) for key in keys.accepted],
+        )
+        if stored is None:
+            raise DataKeyUnavailableError
+
     async def _unwrapped(self, app_id: UUID, keys: MasterKeys) -> bytes:
         # Almost always there is a key, which a reader gets without a wait for those who have locked the app.
         wrapped: bytes | None = await self._database.fetchval(
@@ -78,15 +104,7 @@ class Encryption:
         # If two nodes create a key at once, the first one wins: the second's update changes nothing. The lock
         # on the fingerprint prevents a change of the master key until the new data key is committed.
         row = await self._database.fetchrow(
-            """
-            with in_force as (
-                select from pilotis.installation
-                where key = 'master_key' and value ->> 'fingerprint' = any($3) for share
-            )
-            update pilotis.apps
-            set encryption_key = coalesce(encryption_key, case when exists (select from in_force) then $2::bytea end)
-            where app_id = $1 returning encryption_key
-            """,
+            _SET_KEY,
             app_id,
             wrap(secrets.token_bytes(KEY_BYTES), wrapping_key(keys.current), app_id),
             [fingerprint(key) for key in keys.accepted],

@@ -1,0 +1,80 @@
+"""Archives of apps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pilotis.accounts.feature import AccountsFeature
+from pilotis.apps.feature import AppsFeature
+from pilotis.archive.service import Archives
+from pilotis.archive.writer import Sources
+from pilotis.data.indexes.feature import IndexesFeature
+from pilotis.data.realtime.feature import RealtimeFeature
+from pilotis.data.tables.feature import TablesFeature
+from pilotis.data.transfer.feature import TransferFeature
+from pilotis.data.views.feature import ViewsFeature
+from pilotis.events.feature import EventsFeature
+from pilotis.feature import Feature
+from pilotis.files.feature import FilesFeature
+from pilotis.floor import Floor
+from pilotis.functions.feature import FunctionsFeature
+from pilotis.hosting.feature import HostingFeature
+from pilotis.integrations.feature import IntegrationsFeature
+from pilotis.kit.archiving import Archived, Copied, LeftOut
+from pilotis.mail.feature import MailFeature
+from pilotis.members.feature import MembersFeature
+from pilotis.oauth.feature import OAuthFeature
+from pilotis.security.feature import SecurityFeature
+from pilotis.teams.feature import TeamsFeature
+from pilotis.users.feature import UsersFeature
+from pilotis.webhooks.feature import WebhooksFeature
+from pilotis.workflows.feature import WorkflowsFeature
+
+DECLARING: tuple[type[Feature], ...] = (
+    MembersFeature,
+    UsersFeature,
+    AppsFeature,
+    SecurityFeature,
+    MailFeature,
+    AccountsFeature,
+    TeamsFeature,
+    TablesFeature,
+    IndexesFeature,
+    ViewsFeature,
+    RealtimeFeature,
+    TransferFeature,
+    FilesFeature,
+    OAuthFeature,
+    HostingFeature,
+    IntegrationsFeature,
+    WebhooksFeature,
+    FunctionsFeature,
+    WorkflowsFeature,
+    EventsFeature,
+)
+"""The features whose tables archives have, those first to whose tables others refer."""
+
+
+class ArchiveFeature(Feature, frozen=True, kw_only=True, eq=False):
+    """Archives of apps."""
+
+    archived: ClassVar[Archived] = {
+        "jobs": LeftOut("work is done by the server that was asked for it"),
+        "lanes": LeftOut("work is done by the server that was asked for it"),
+        "schedules": LeftOut("what acts at times is switched on again at the copy"),
+    }
+
+    archives: Archives
+
+
+def declared() -> Mapping[str, Copied | LeftOut]:
+    """Return the tables of all features."""
+    kinds: list[type[Feature]] = [*DECLARING, ArchiveFeature]
+    return {table: how for kind in kinds for table, how in kind.archived.items()}
+
+
+def feature(floor: Floor, apps: AppsFeature, tables: TablesFeature, views: ViewsFeature) -> ArchiveFeature:  # noqa: ARG001
+    """Return the feature. That of views guards tables which views name."""
+    sources = Sources(floor.database, floor.blobs, floor.encryption, tables.tables, declared())
+    return ArchiveFeature(name="archive", archives=Archives(sources, apps.apps, floor.room))

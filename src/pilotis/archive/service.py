@@ -1,0 +1,53 @@
+"""Archives of apps: writing them to files, and making apps of files."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import tempfile
+from pathlib import Path
+from uuid import UUID
+
+from pilotis.apps.service import Apps
+from pilotis.archive.format import ArchiveWriter
+from pilotis.archive.reader import Reader, Wanted
+from pilotis.archive.types import Exported, Imported
+from pilotis.archive.writer import Sources, Writer
+from pilotis.http.api.principals import Actor
+from pilotis.kit.disk import DiskReserve
+from pilotis.security.audit.service import record
+
+
+class Archives:
+    """Writes and reads archives. `room` is the free space that must remain on the database's disk."""
+
+    def __init__(self, sources: Sources, apps: Apps, room: DiskReserve) -> None:
+        self._sources = sources
+        self._apps = apps
+        self._room = room
+
+    async def export(
+        self, app_id: UUID, path: Path, actor: Actor, passphrase: str | None = None, *, with_secrets: bool = True
+    ) -> Exported:
+        """Write an archive of an app to a new file, completely or not at all, with the mode 0600.
+
+        Raises `AppNotFoundError`, `ArchiveKeyError` for an app with secrets and no passphrase, and
+        `ArchiveInterruptedError`.
+        """
+        async with self._sources.database.transaction(app_id) as connection:
+            await record(connection, app_id, actor, "app.export", app_id)
+        with ArchiveWriter(path) as archive:
+            return await Writer(self._sources, app_id, archive, passphrase, with_secrets=with_secrets).write()
+
+    async def import_(self, path: Path, wanted: Wanted) -> Imported:
+        """Make an app of an archive; raises what `Reader.read` raises, and `OSError`."""
+        with await asyncio.to_thread(path.open, "rb") as file:
+            return await Reader(self._sources, self._apps, self._room, file, wanted).read()
+
+    async def clone(self, app_id: UUID, name: str, owner_id: UUID | None, actor: Actor, folder: Path) -> Imported:
+        """Make an app of another's archive, which is in `folder` meanwhile."""
+        passphrase = secrets.token_urlsafe()
+        with tempfile.TemporaryDirectory(dir=folder, prefix="clone-") as place:
+            path = Path(place) / "app.pilotis"
+            await self.export(app_id, path, actor, passphrase)
+            return await self.import_(path, Wanted(name, owner_id, actor, passphrase))

@@ -1,0 +1,132 @@
+"""An app moves to another server, or is cloned beside itself, with everything that it has."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pilotis.archive.feature import declared
+from pilotis.kit.archiving import Copied
+from pilotis.server import FEATURES
+from tests import commands
+from tests.archive.shop import Shop, app_of, check, imported
+from tests.backstage import run_sql
+from tests.conftest import new_app
+from tests.support import App, Server
+
+
+@pytest.fixture(scope="module")
+async def shop(server: Server, console: dict[str, str]) -> Shop:
+    return await Shop(new_app(server, console)).fill()
+
+
+@pytest.fixture(scope="module")
+def archive(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("archive") / "shop.pilotis"
+    done = shop.export(path)
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert (made["tables"], made["rows"], made["blobs"], made["missing_blobs"]) == (3, 3, 2, 0)
+    assert path.stat().st_mode & 0o777 == 0o600
+    return path
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Another server with another master key."""
+    running = Server(tmp_path_factory.mktemp("elsewhere") / "data").start()
+    yield running
+    running.stop()
+    running.assert_no_failure()
+
+
+async def test_every_table_of_an_app_is_declared_once(server: Server):
+    query = """
+        select array_agg(c.relname::text) from pg_class c join pg_attribute a on a.attrelid = c.oid
+        where c.relnamespace = 'pilotis'::regnamespace and c.relkind = 'r' and a.attname = 'app_id'
+    """
+    tables = await run_sql(server, query)
+    named = [table for kind in FEATURES for table in kind.archived]
+    assert sorted(named) == sorted(tables)
+    assert set(named) == declared().keys()
+
+
+async def test_every_column_is_copied_or_has_a_default(server: Server):
+    query = """
+        select json_object_agg(a.attname, a.attnotnull and not a.atthasdef)
+        from pg_attribute a where a.attrelid = $1::regclass and a.attnum > 0 and not a.attisdropped
+    """
+    for table, how in declared().items():
+        if isinstance(how, Copied):
+            columns = json.loads(await run_sql(server, query, f"pilotis.{table}"))
+            given = {"app_id", *how.names, *how.replaced}
+            assert given <= columns.keys(), table
+            assert {name for name, needed in columns.items() if needed} <= given, table
+            assert {secret.column for secret in how.secrets} <= set(how.names), table
+
+
+async def test_an_app_moves_to_another_server_with_its_addresses(shop: Shop, archive: Path, elsewhere: Server):
+    copy = app_of(elsewhere, imported(elsewhere, archive, "--same-id"))
+    assert copy.app_id == shop.app.app_id
+    await check(shop, copy, (shop.storage, shop.file), shop.site.slug)
+    again = imported(elsewhere, archive, "--same-id")
+    assert again.returncode == 1
+    assert "the app with this id" in again.stderr
+
+
+async def test_a_clone_beside_the_original_has_addresses_of_its_own(shop: Shop, elsewhere: Server):
+    server = shop.app.server
+    done = commands.run("app", "clone", shop.app.app_id, "--as", "A copy", *server.place, "--json")
+    copy = app_of(server, done)
+    assert copy.app_id != shop.app.app_id
+    query = """
+        select array[f.storage_id::text, f.file_id::text, s.slug]
+        from pilotis.files f, pilotis.web_storages s where f.app_id = $1 and s.app_id = $1
+    """
+    storage, file, slug = await run_sql(server, query, copy.app_id)
+    assert storage != shop.storage
+    assert file != shop.file
+    assert slug != shop.site.slug
+    await check(shop, copy, (storage, file), slug)
+    await check(shop, shop.app, (shop.storage, shop.file), shop.site.slug)
+    twice = "select storage_id, file_id from pilotis.files group by 1, 2 having count(distinct app_id) > 1"
+    assert await run_sql(server, twice) is None
+    assert list(server.data_dir.glob("clone-*")) == []
+
+
+async def test_an_archive_without_its_passphrase_is_refused_and_has_no_secrets_without(shop: Shop, tmp_path: Path):
+    server = shop.app.server
+    refused = commands.run("app", "export", shop.app.app_id, "--to", str(tmp_path / "a.pilotis"), *server.place)
+    assert refused.returncode == 1
+    assert "Give a passphrase" in refused.stderr
+    assert not any(tmp_path.iterdir())  # noqa: ASYNC240
+    path = tmp_path / "b.pilotis"
+    assert shop.export(path).returncode == 0
+    for passphrase, sentence in (("", "Give its passphrase"), ("another passphrase", "not the passphrase")):
+        done = imported(server, path, passphrase=passphrase)
+        assert done.returncode == 1
+        assert sentence in done.stderr
+    bare = tmp_path / "c.pilotis"
+    done = commands.run(
+        "app", "export", shop.app.app_id, "--to", str(bare), "--without-secrets", *server.place, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "function_variables: secrets were left out" in json.loads(done.stdout)["left_out"]
+    copy = app_of(server, imported(server, bare, passphrase=""))
+    async with copy.client() as client:
+        (row,) = (await client.get(f"/v1/public/tables/{shop.goods}/data")).json()["data"]
+    assert row["data"] == {**shop.row["data"], "note": None} or "note" not in row["data"]
+
+
+async def test_an_app_that_does_not_exist_and_files_that_are_none(app: App, tmp_path: Path):
+    place = app.server.place
+    unknown = "01900000-0000-7000-8000-000000000000"
+    done = commands.run("app", "export", unknown, "--to", str(tmp_path / "a"), *place)
+    assert (done.returncode, done.stderr) == (1, "pilotis: The app does not exist.\n")
+    done = commands.run("app", "import", str(tmp_path / "none"), *place)
+    assert done.returncode == 1
+    assert "No such file" in done.stderr
+    (tmp_path / "there").write_text("x")
+    assert commands.run("app", "export", app.app_id, "--to", str(tmp_path / "there"), *place).returncode == 2
+    assert commands.run("app", "import", str(tmp_path / "there"), *place).returncode == 1
