@@ -45,7 +45,7 @@ BELOW = {
     "feature": {"floor", "kit", "http", "jobs", "events", "security.encryption"},
 }
 # Where the parts are put together and started: these may import anything.
-ROOF = {"server", "serve", "cli", "__main__", "__init__"}
+ROOF = {"server", "serve", "backup", "cli", "__main__", "__init__"}
 FEATURE_MAY = {"http", "db", "blobs", "kit", "limits", "jobs", "events"}
 # Inside `data/`, from the bottom up: a part may import every module of a part below it, and nothing above.
 DATA_LAYERS = [

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from pilotis.limits import PER_APP, Limits, unit_of
-from pilotis.settings import Settings, variable_of
+from pilotis.settings import SECTIONS, BackupSettings, Settings, variable_of
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
@@ -48,7 +48,9 @@ def document() -> str:
         "An app can have its own value for limits marked *app*, if it is stricter than the server's: lower, or for\n"
         "`password_min_length` higher. `GET /v1/apps/:app_id/limits` shows those in force, `PATCH` changes them."
     )
-    parts = [_HEAD, "## Settings", _table(Settings, ""), "## Limits", limits, _table(Limits, "limits.")]
+    backups = "In the table `[backup]`; [backups.md](backups.md) explains them."
+    parts = [_HEAD, "## Settings", _table(Settings, ""), "## Backups", backups, _table(BackupSettings, "backup.")]
+    parts += ["## Limits", limits, _table(Limits, "limits.")]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -56,10 +58,11 @@ def _table(struct: type[msgspec.Struct], prefix: str) -> str:
     descriptions = _docstrings(struct)
     lines = ["| Setting | Variable | Value | Default | |", "|---|---|---|---|---|"]
     for field in msgspec.structs.fields(struct):
-        if field.name == "limits":
+        if field.name in SECTIONS:
             continue
-        app = " *app*" if prefix and field.name in PER_APP else ""
-        unit = f" {unit}" if prefix and (unit := unit_of(field.name)) else ""
+        is_limit = prefix == "limits."
+        app = " *app*" if is_limit and field.name in PER_APP else ""
+        unit = f" {unit}" if is_limit and (unit := unit_of(field.name)) else ""
         cells = [
             f"`{field.name}`",
             f"`{variable_of(prefix + field.name)}`",

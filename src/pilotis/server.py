@@ -35,7 +35,7 @@ from pilotis.db.waiters import CONSOLE
 from pilotis.dead_jobs.feature import DeadJobsFeature
 from pilotis.events.feature import EventsFeature
 from pilotis.events.types import TargetKind
-from pilotis.feature import Feature, Features, Hook
+from pilotis.feature import Feature, Features, Hook, no_op
 from pilotis.files.feature import FilesFeature
 from pilotis.floor import open_floor
 from pilotis.functions.feature import FunctionsFeature
@@ -63,6 +63,7 @@ from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.security.feature import SecurityFeature
+from pilotis.serve.quiet import is_quiet
 from pilotis.settings import Settings
 from pilotis.teams.feature import TeamsFeature
 from pilotis.users.feature import UsersFeature
@@ -204,6 +205,8 @@ class Node:
         for lane in lanes:
             lane.finished = self.metrics.job_finished
         self._counting = [feature.finished for feature in self.features if feature.finished]
+        self._connect_arguments = connect_arguments
+        self._end_backups: Hook = no_op
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -213,6 +216,16 @@ class Node:
         for feature in self.features:
             await feature.start()
         await self.background.start()
+        if self.settings.backup.store is not None and not is_quiet(self.settings):
+            await self._keep_backups()
+
+    async def _keep_backups(self) -> None:
+        # Few servers have a backup store, and the modules take a while to import.
+        from pilotis.backup.keeper import Keeper
+
+        keeper = Keeper(self.settings, self._connect_arguments)
+        self._end_backups = keeper.stop
+        await keeper.start()
 
     def begin_stop(self) -> None:
         """Report not ready, end streams, claim no more work, and let running work and requests in flight end."""
@@ -230,6 +243,7 @@ class Node:
             await asyncio.wait([self._draining])
         await run_steps(
             [
+                ("end of backups", self._end_backups),
                 ("release of background work", self.background.release),
                 *((f"close of {feature.name}", feature.close) for feature in reversed(self.features)),
                 ("close of passwords", self.floor.close_passwords),
@@ -262,7 +276,7 @@ class Node:
             member,
             floor.jobs,
             lease_seconds=self.settings.node_lease_seconds,
-            serves=frozenset(self.settings.background) or None,
+            serves=frozenset() if is_quiet(self.settings) else frozenset(self.settings.background) or None,
             sources=[source for feature in features for source in feature.sources],
             holdings=[holding for feature in features for holding in feature.holdings],
             schedule_kinds=[kind for feature in features for kind in feature.schedules],

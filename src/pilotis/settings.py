@@ -39,6 +39,26 @@ _WEBHOOK_SCHEDULE = (0.0, 5.0, 295.0, 1500.0, 7200.0, 18000.0, 36000.0, 50400.0,
 _MAX_GAP = 30 * 24 * 3600
 
 
+class BackupSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Backups of the server; see docs/backups.md."""
+
+    store: str | None = None
+    """Where the backups are: a URL as `blob_store`, or a directory on another disk. With it, PostgreSQL's log is
+    archived there."""
+    key: str | None = None
+    """The backup key, 64 hexadecimal digits; without it `key_file` has it."""
+    key_file: str | None = None
+    """File of the backup key, best on another disk. Default: `backup.key` in the data directory."""
+    full: str = "0 3 * * *"
+    """When the server makes a full backup, a cron expression in UTC; empty for never."""
+    rehearse: str = "0 5 1 * *"
+    """When the server restores the newest backup to try it, a cron expression in UTC; empty for never."""
+    keep_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 30
+    """How far back the server can be restored; older backups are deleted after each new one."""
+    bytes_per_second: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How fast PostgreSQL is read for a full backup; 0 is unlimited."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one `pilotis` process runs. All other configuration is in the database."""
 
@@ -181,8 +201,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Logs as JSON lines or as readable text; `auto` means text on a terminal."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Minimum level that is logged; requests are logged at `info`."""
+    backup: BackupSettings = BackupSettings()
+    """Backups, as the table `[backup]`."""
     limits: Limits = Limits()
     """Limits of this server, as the table `[limits]`."""
+
+
+SECTIONS: Mapping[str, type[msgspec.Struct]] = {"limits": Limits, "backup": BackupSettings}
+"""The tables of the file, with what they have."""
 
 
 class SettingsError(Exception):
@@ -212,9 +238,11 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | 
 
 @functools.cache
 def known_names() -> dict[str, msgspec.structs.FieldInfo]:
-    """Return every setting by name; limits are named `limits.<name>`."""
-    own = {field.name: field for field in msgspec.structs.fields(Settings) if field.name != "limits"}
-    return own | {f"limits.{field.name}": field for field in msgspec.structs.fields(Limits)}
+    """Return every setting by name; those of a table are named `limits.<name>`."""
+    own = {field.name: field for field in msgspec.structs.fields(Settings) if field.name not in SECTIONS}
+    for section, type_ in SECTIONS.items():
+        own |= {f"{section}.{field.name}": field for field in msgspec.structs.fields(type_)}
+    return own
 
 
 def variable_of(name: str) -> str:
@@ -263,18 +291,19 @@ def _from_file(file: Path | None, problems: list[str]) -> dict[str, _Given]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         problems.append(f"{path}: not valid TOML: {error}.")
         return {}
-    limits = values.pop("limits", {})
-    if not isinstance(limits, dict):
-        problems.append(f"{path}: limits must be a table.")
-        limits = {}
-    values |= {f"limits.{name}": value for name, value in limits.items()}
+    for section in SECTIONS:
+        table = values.pop(section, {})
+        if isinstance(table, dict):
+            values |= {f"{section}.{name}": value for name, value in table.items()}
+        else:
+            problems.append(f"{path}: {section} must be a table.")
     return {name: _Given(f"{path}: {name}", value) for name, value in values.items()}
 
 
 def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
     known = known_names()
     own: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
+    sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for name, (called, value) in given.items():
         if name not in known:
             problems.append(_unknown(name, called))
@@ -291,15 +320,15 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
             checked = _networks(called, checked, problems)
         elif name in _CHECKS:
             _CHECKS[name](called, checked, problems)
-        group, _, limit = name.partition(".")
-        if limit:
-            limits[limit] = checked
+        group, _, inner = name.partition(".")
+        if inner:
+            sections[group][inner] = checked
         else:
             own[group] = checked
-    checked_limits = Limits(**limits)
+    checked_limits = Limits(**sections["limits"])
     if wrong := contradiction(checked_limits):
         problems.append(f"limits.{wrong[0]}: {wrong[1]}")
-    settings = Settings(**own, limits=checked_limits)
+    settings = Settings(**own, limits=checked_limits, backup=BackupSettings(**sections["backup"]))
     if problem := _pooler_problem(settings):
         problems.append(problem)
     if settings.smtp_url and not settings.mail_from:

@@ -33,6 +33,7 @@ COMMANDS = {
     "login": "login",
     "logout": "login",
     "oauth": "oauth",
+    "backup": "backup",
     "webhook": "webhooks",
     "event-type": "events",
     "event": "events",
@@ -100,7 +101,9 @@ def _explain(error: Exception) -> None:
 
     if isinstance(error, SettingsError):
         _end(error.problems, 2)
-    if isinstance(error, CommandError | EmbeddedPostgresError | MigrationError | PilotisError):
+    if isinstance(error, CommandError):
+        _end([str(error)], error.status)
+    if isinstance(error, EmbeddedPostgresError | MigrationError | PilotisError):
         _end([str(error)], 1)
 
 

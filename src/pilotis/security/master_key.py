@@ -130,6 +130,11 @@ def _make(path: Path) -> bytes | None:
     return key
 
 
+def parse(text: str, place: str = "master_key") -> bytes:
+    """Return the 32 bytes of a key as it is written; raises `SettingsError` with its place."""
+    return _parsed(text, place)
+
+
 def _parsed(text: str, place: str) -> bytes:
     try:
         key = bytes.fromhex(text.strip())

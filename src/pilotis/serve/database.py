@@ -91,7 +91,8 @@ def _embedded(settings: Settings, check: Callable[[], None] = lambda: None) -> G
     binaries = Path(settings.postgres_binaries) if settings.postgres_binaries else None
     wanted = settings.workers * (settings.pool_size + 2) + _OTHER_CONNECTIONS
     options = {"max_connections": str(wanted)} if wanted > _LEAST_CONNECTIONS else {}
-    postgres = EmbeddedPostgres(postgres_directory(settings), binaries=binaries, settings=options)
+    archives = settings.backup.store is not None
+    postgres = EmbeddedPostgres(postgres_directory(settings), binaries=binaries, settings=options, archives=archives)
     address = postgres.start(check)
     try:
         yield _Running(postgres, address)

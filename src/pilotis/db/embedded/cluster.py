@@ -19,6 +19,9 @@ _BUILTIN_LOCALE_SINCE = 17
 _IO_METHOD_SINCE = 18
 _MIB = 1 << 20
 
+WAL_SPOOL = "pgsql_tmp.wal_spool"
+"""The folder of a cluster to which it archives its log. Base backups leave out whatever is called so."""
+
 _INCLUDE = """
 # pilotis.conf is rewritten at each start. Settings below the next line override it.
 include 'pilotis.conf'
@@ -160,6 +163,16 @@ def _run(command: Sequence[str], script: str, directory: Path, account: Account 
         raise EmbeddedPostgresError(
             f"PostgreSQL could not create its data directory {directory.parent}: {' '.join(lines[-10:])}"
         )
+
+
+def make_folder(directory: Path, name: str, account: Account | None) -> None:
+    """Create a folder inside the cluster for its server, if there is none."""
+    folder = directory / name
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700)
+        if account:
+            os.chown(folder, account.uid, account.gid, follow_symlinks=False)
+        sync_directory(directory)
 
 
 def take_ownership(directory: Path, account: Account) -> None:

@@ -12,8 +12,10 @@ from typing import BinaryIO
 from pilotis.db.embedded.account import Account, server_account, spawn, stop_at_end
 from pilotis.db.embedded.binaries import find_binaries, usable_binaries
 from pilotis.db.embedded.cluster import (
+    WAL_SPOOL,
     check_cluster,
     create_cluster,
+    make_folder,
     take_ownership,
     write_settings,
 )
@@ -21,6 +23,13 @@ from pilotis.db.embedded.errors import EmbeddedPostgresError
 from pilotis.db.embedded.lockfile import DatabaseAddress, address_of, await_release, read_postmaster
 
 _PORT = 5432
+_ARCHIVING = {
+    "archive_mode": "on",
+    "archive_library": "basic_archive",
+    "basic_archive.archive_directory": WAL_SPOOL,
+    # A minute without a full segment ends one, so that the disk takes no more than that with it.
+    "archive_timeout": "60",
+}
 _READY_LIMIT = 60.0
 _READY_POLL = 0.002
 _QUIT_LIMIT = 10.0
@@ -37,13 +46,22 @@ class EmbeddedPostgres:
     """
 
     def __init__(
-        self, directory: Path, *, binaries: Path | None = None, settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        *,
+        binaries: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        archives: bool = False,
+        ready_seconds: float = _READY_LIMIT,
     ) -> None:
         """Store the arguments, without side effects.
 
         `binaries` is the directory of PostgreSQL's programs, None to search for it. `settings` are server options that
-        take precedence over every file.
+        take precedence over every file. With `archives` the server archives its log to the folder `WAL_SPOOL`.
+        `ready_seconds` bounds the start, in which the server may have to replay its log.
         """
+        self._archives = archives
+        self._ready_seconds = ready_seconds
         self.directory = directory.absolute()
         self.log = self.directory.with_name(self.directory.name + ".log")
         self._binaries = binaries
@@ -99,11 +117,14 @@ class EmbeddedPostgres:
         if account:
             take_ownership(self.directory, account)
         write_settings(self.directory, binaries.major, account)
+        if self._archives:
+            make_folder(self.directory, WAL_SPOOL, account)
         return self._launch(binaries.directory, account, check)
 
     def _launch(self, binaries: Path, account: Account | None, check: Callable[[], None]) -> DatabaseAddress:
         self._socket_directory = self._short_socket_directory(account)
         options = {
+            **(_ARCHIVING if self._archives else {}),
             **self._settings,
             "port": str(_PORT),
             # Relative to the cluster, because the server's user may not be allowed to traverse the directories above
@@ -132,7 +153,7 @@ class EmbeddedPostgres:
     def _await_ready(
         self, process: "subprocess.Popen[bytes]", log_start: int, check: Callable[[], None]
     ) -> DatabaseAddress:
-        deadline = time.monotonic() + _READY_LIMIT
+        deadline = time.monotonic() + self._ready_seconds
         while process.poll() is None and time.monotonic() < deadline:
             postmaster = read_postmaster(self.directory)
             if postmaster and postmaster.pid == process.pid and postmaster.ready:

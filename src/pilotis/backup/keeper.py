@@ -1,0 +1,126 @@
+"""What a server does for its backups: it ships the log, and makes and rehearses backups when they are due.
+
+Of the processes of a server one does this: the one that holds the lock on the spool, which the kernel releases however
+it ends. Nothing of this needs a statement on the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import structlog
+from cronsim import CronSim, CronSimError
+
+from pilotis.backup import base, proof, wal
+from pilotis.backup.errors import BackupError
+from pilotis.backup.place import Place, opened
+from pilotis.backup.prune import prune
+from pilotis.kit.clock import now
+from pilotis.kit.errors import PilotisError
+from pilotis.settings import Settings
+
+_PERIOD = 1.0
+_LONGEST_PAUSE = 60.0
+_ELSEWHERE_SECONDS = 5.0
+_log = structlog.get_logger("pilotis.backup")
+
+
+class Keeper:
+    """Keeps the backups of the server of which this is a process."""
+
+    def __init__(self, settings: Settings, connect_arguments: dict[str, Any]) -> None:
+        self._settings = settings
+        self._connect_arguments = connect_arguments
+        self._task: asyncio.Task[None] | None = None
+        self._making: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin, if there is a store and the database is the embedded one."""
+        if self._settings.backup.store is not None and not self._settings.database_url:
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """End; a backup that is being made is given up, and its remains are deleted by the next one."""
+        for task in (self._making, self._task):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _run(self) -> None:
+        pause = _PERIOD
+        while True:
+            began = time.monotonic()
+            try:
+                async with opened(self._settings, may_create=True) as place:
+                    await self._keep(place)
+            except (BackupError, PilotisError, OSError) as error:
+                _log.warning("backups are held up", reason=str(error))
+                was_well = time.monotonic() - began > _LONGEST_PAUSE
+                pause = _PERIOD if was_well else min(2 * pause, _LONGEST_PAUSE)
+            else:
+                pause = _ELSEWHERE_SECONDS
+            await asyncio.sleep(pause)
+
+    async def _keep(self, place: Place) -> None:
+        """Work until something fails; return at once if another process does."""
+        with wal.shipping(place.cluster) as is_held:
+            if not is_held:
+                return
+            proof.remove_remains(place.data_dir)
+            full = _Due(self._settings.backup.full, now())
+            rehearsal = _Due(self._settings.backup.rehearse, now())
+            while True:
+                await wal.ship(place.cluster, place.store, place.key)
+                if full.is_due():
+                    self._begin("backup", lambda: self._create(place))
+                elif rehearsal.is_due():
+                    self._begin("rehearsal", lambda: self._rehearse(place))
+                await asyncio.sleep(_PERIOD)
+
+    def _begin(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
+        if self._making is not None and not self._making.done():
+            _log.warning("backup skipped", what=what, reason="the one before is not done yet")
+            return
+
+        async def run() -> None:
+            try:
+                await work()
+                _log.info("backup done", what=what)
+            except (BackupError, PilotisError, OSError) as error:
+                _log.error("backup failed", what=what, reason=str(error))
+
+        self._making = asyncio.create_task(run())
+
+    async def _create(self, place: Place) -> None:
+        await base.create(place, self._connect_arguments)
+        await prune(place)
+
+    async def _rehearse(self, place: Place) -> None:
+        done = await proof.rehearse(place, await place.catalogue.find(None))
+        if done.error:
+            raise BackupError(done.error)
+
+
+class _Due:
+    """The times of a cron expression, in UTC; none for an empty one."""
+
+    def __init__(self, expression: str, after: datetime) -> None:
+        try:
+            self._times = iter(CronSim(expression, after)) if expression else iter(())
+        except CronSimError as error:
+            raise BackupError(f"[backup]: {expression} is no cron expression.") from error
+        self._next: datetime | None = next(self._times, None)
+
+    def is_due(self) -> bool:
+        """Whether a time has come since the last question; one that was missed meanwhile counts once."""
+        due = False
+        while self._next is not None and self._next <= now():
+            due = True
+            self._next = next(self._times, None)
+        return due

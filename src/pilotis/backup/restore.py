@@ -1,0 +1,254 @@
+"""Restoring a server into an empty directory, to a moment, from what the store has. The source is never touched.
+
+Everything is fetched first, into a directory that a marker names as unfinished: a run that was killed is begun again
+by the same command. Then PostgreSQL replays its log to the moment. A restored server is quiet: it answers requests,
+but nothing that it would do on its own leaves it until `pilotis backup accept`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import tarfile
+import threading
+import zlib
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+from asyncpg import Connection
+
+from pilotis.backup import catalogue, files, streams, wal
+from pilotis.backup.catalogue import Backup
+from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
+from pilotis.backup.place import Place
+from pilotis.blobs.local import LocalStore
+from pilotis.db.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from pilotis.kit.clock import optional_rfc3339, parse_rfc3339
+from pilotis.kit.crypto import fingerprint
+from pilotis.kit.disk import sync_filesystem
+from pilotis.serve.installation import connect
+from pilotis.serve.quiet import QUIET_FILE
+
+MARKER = "restore.unfinished"
+_WAL_FOLDER = "pgsql_tmp.wal_restore"
+_READY_SECONDS = 24 * 3600.0
+_GZIP = 16 + zlib.MAX_WBITS
+_TOO_EARLY = re.compile(r"requested recovery stop point is before consistent|recovery ended before configured")
+
+
+class Wanted(NamedTuple):
+    """To where, to which moment (RFC 3339, None for the last one), from which backup; the master key to put there."""
+
+    directory: Path
+    at: str | None = None
+    backup_id: str | None = None
+    master_key: bytes | None = None
+    keep_sessions: bool = False
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """What was restored: from which backup, to which last commit, with how many rows and files."""
+
+    backup_id: str
+    directory: str
+    last_commit: str | None
+    apps: int
+    rows: int
+    files: int
+    missing_files: int
+
+
+async def restore(place: Place, wanted: Wanted) -> Restored:
+    """Restore a server; raises `BackupError`, `BackupRefusedError`, `DamagedError`."""
+    backup = await _chosen(place, wanted)
+    if wanted.master_key is not None and backup.master_key and fingerprint(wanted.master_key) != backup.master_key:
+        raise BackupRefusedError("This is not the master key of the backup. Give the one that the server had then.")
+    directory = wanted.directory
+    cluster = await asyncio.to_thread(_begin, directory)
+    await _fetch_database(place, backup, cluster)
+    last = await wal.restore_to(cluster / _WAL_FOLDER, place.store, place.key, backup.start_wal)
+    if last is None or last < backup.end_wal.lower():
+        raise DamagedError(f"The write-ahead log in the store ends before {backup.end_wal}, which the backup needs.")
+    (cluster / "recovery.signal").touch(mode=0o600)
+    if wanted.master_key is not None:
+        key_file = directory / "master.key"
+        key_file.touch(mode=0o600)
+        key_file.write_text(wanted.master_key.hex() + "\n", "ascii")
+    restored = await _recover(place, wanted, backup, cluster)
+    (directory / QUIET_FILE).touch(mode=0o600)
+    await asyncio.to_thread(sync_filesystem, directory)
+    (directory / MARKER).unlink()
+    return restored
+
+
+async def _chosen(place: Place, wanted: Wanted) -> Backup:
+    """Return the backup from which to restore: for a moment, the last one that ended before it."""
+    if wanted.at is None or wanted.backup_id is not None:
+        return (await place.catalogue.find(wanted.backup_id)).backup
+    moment = parse_rfc3339(wanted.at)
+    known = [one.backup for one in await place.catalogue.all()]
+    before = [one for one in known if moment and (ended := parse_rfc3339(one.ended_at)) and ended <= moment]
+    if not before:
+        first = f"The first one ended at {known[0].ended_at}." if known else "The store has none."
+        raise BackupError(f"There is no backup from before {wanted.at}. {first}")
+    return before[-1]
+
+
+def _begin(directory: Path) -> Path:
+    """Create the directory, or clear what a killed restore has left in it, and return that of the cluster in it.
+
+    A directory with anything else is refused.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if (directory / MARKER).exists():
+        for path in directory.iterdir():
+            if path.name != MARKER:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    elif any(directory.iterdir()):
+        raise BackupRefusedError(f"{directory} is not empty. A restore writes into a new directory only.")
+    (directory / MARKER).touch(mode=0o600)
+    cluster = directory / "postgres"
+    (cluster / _WAL_FOLDER).mkdir(mode=0o700, parents=True)
+    cluster.chmod(0o700)
+    return cluster
+
+
+async def _fetch_database(place: Place, backup: Backup, cluster: Path) -> None:
+    """Unpack the base backup while it is fetched."""
+    folder = f"{catalogue.FOLDER}/{backup.backup_id}/base"
+    async with aclosing(unzipped(streams.read(place.store, place.key.of(folder), folder))) as chunks:
+        unpacking = _Unpacking(cluster)
+        try:
+            async for chunk in chunks:
+                await asyncio.to_thread(unpacking.feed, chunk)
+        finally:
+            await asyncio.to_thread(unpacking.end)
+
+
+async def unzipped(parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield the bytes of a compressed stream; raises `DamagedError` unless it is whole."""
+    gzip = zlib.decompressobj(_GZIP)
+    async with aclosing(parts):
+        async for part in parts:
+            data = part
+            while data:
+                yield await asyncio.to_thread(gzip.decompress, data, 4 << 20)
+                data = gzip.unconsumed_tail
+    if not gzip.eof:
+        raise DamagedError("The base backup in the store is cut off.")
+
+
+class _Unpacking:
+    """Unpacks a tar in a thread, which reads what is fed through a pipe."""
+
+    def __init__(self, directory: Path) -> None:
+        reading, writing = os.pipe()
+        self._directory = directory
+        self._reading: IO[bytes] = os.fdopen(reading, "rb")
+        self._writing: IO[bytes] = os.fdopen(writing, "wb", buffering=0)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def feed(self, data: bytes) -> None:
+        """Unpack more; raises what unpacking raised."""
+        try:
+            self._writing.write(data)
+        except BrokenPipeError:
+            self._thread.join()
+            raise self._problem() from self._error
+
+    def end(self) -> None:
+        """Wait until everything is unpacked."""
+        self._writing.close()
+        self._thread.join()
+        if self._error is not None:
+            raise self._problem() from self._error
+
+    def _problem(self) -> BackupError:
+        if isinstance(self._error, OSError):
+            return BackupError(f"{self._directory} cannot be written: {self._error.strerror or self._error}.")
+        return DamagedError(f"The base backup in the store is damaged: {self._error}.")
+
+    def _run(self) -> None:
+        try:
+            with self._reading, tarfile.open(fileobj=self._reading, mode="r|") as tar:
+                # The store is read with our key alone, and still no path may lead out of the directory.
+                tar.extractall(self._directory, filter="data")
+        except BaseException as error:
+            self._error = error
+
+
+async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path) -> Restored:
+    postgres = EmbeddedPostgres(
+        cluster,
+        binaries=Path(place.settings.postgres_binaries) if place.settings.postgres_binaries else None,
+        settings=_recovery(wanted),
+        ready_seconds=_READY_SECONDS,
+    )
+    try:
+        address = postgres.start()
+    except EmbeddedPostgresError as error:
+        if _TOO_EARLY.search(str(error)):
+            raise BackupError(
+                f"The log in the store does not reach {wanted.at}: without --at the last moment is restored."
+            ) from error
+        raise BackupError(f"PostgreSQL could not replay its log: {error}") from error
+    try:
+        connection = await connect(address._asdict())
+        try:
+            return await _complete(place, wanted, backup, connection)
+        finally:
+            await connection.close()
+    finally:
+        postgres.stop()
+        shutil.rmtree(cluster / _WAL_FOLDER, ignore_errors=True)
+
+
+def _recovery(wanted: Wanted) -> dict[str, str]:
+    settings = {
+        "archive_mode": "off",
+        "restore_command": f'cp "{_WAL_FOLDER}/%f" "%p"',
+        "recovery_target_timeline": "latest",
+        "recovery_target_action": "promote",
+        "hot_standby": "off",
+    }
+    if wanted.at is not None:
+        settings["recovery_target_time"] = wanted.at
+    return settings
+
+
+async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Connection) -> Restored:
+    # Asked before anything is written: then it is that of the log.
+    last_commit = await connection.fetchval("select pg_last_xact_replay_timestamp()")
+    if not wanted.keep_sessions:
+        await connection.execute("update pilotis.sessions set revoked_at = now() where revoked_at is null")
+    blobs = LocalStore(wanted.directory / "blobs")
+    try:
+        copied = await files.restore(connection, blobs, place.store, place.key)
+    finally:
+        await blobs.close()
+    apps, rows = await counts(connection)
+    return Restored(
+        backup_id=backup.backup_id,
+        directory=str(wanted.directory),
+        last_commit=optional_rfc3339(last_commit),
+        apps=apps,
+        rows=rows,
+        files=copied.named - copied.missing,
+        missing_files=copied.missing,
+    )
+
+
+async def counts(connection: Connection) -> tuple[int, int]:
+    """Return the number of apps, and of their rows as they were counted when they were written."""
+    apps = await connection.fetch("select app_id from pilotis.apps where deleted_at is null order by app_id")
+    rows = 0
+    for (app_id,) in apps:
+        rows += await connection.fetchval(f"select coalesce(sum(rows), 0)::bigint from app_{app_id.hex}.__row_counts")
+    return len(apps), rows

@@ -1,0 +1,103 @@
+"""What an operator must know of the backups of a server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pilotis.backup import catalogue, keys, wal
+from pilotis.backup.catalogue import Known
+from pilotis.backup.place import Place
+from pilotis.kit.clock import now, parse_rfc3339
+
+SPOOL_BYTES = 1 << 30
+SPOOL_SECONDS = 300.0
+OLDEST = timedelta(hours=26)
+UNPROVEN = timedelta(days=35)
+
+
+class Status(NamedTuple):
+    """The backups, what waits in the spool, the last stored segment of the log, and sentences about what is wrong."""
+
+    known: list[Known]
+    spool: wal.Spool
+    last_wal: str | None
+    warnings: list[str]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the status for JSON."""
+        newest = self.known[-1] if self.known else None
+        return {
+            "backups": len(self.known),
+            "newest": listed(newest) if newest else None,
+            "files_until": newest.backup.ended_at if newest else None,
+            "last_wal": self.last_wal,
+            "spool_files": self.spool.files,
+            "spool_bytes": self.spool.bytes,
+            "spool_seconds": round(self.spool.seconds, 1),
+            "warnings": self.warnings,
+        }
+
+
+def listed(known: Known) -> dict[str, Any]:
+    """Return a backup as lists show it."""
+    backup, proof = known
+    return {
+        "backup_id": backup.backup_id,
+        "ended_at": backup.ended_at,
+        "state": proof.state,
+        "bytes": backup.bytes,
+        "files": backup.files,
+        "missing_files": backup.missing_files,
+        "version": backup.version,
+        "rehearsed_at": proof.rehearsed_at,
+        "error": proof.error,
+    }
+
+
+async def status(place: Place) -> Status:
+    """Return the status; raises `DamagedError` if the store was changed."""
+    known = await place.catalogue.all()
+    segments = [name for name in await wal.segments(place.store) if "." not in name]
+    spool = wal.waiting(place.cluster)
+    warnings = [sentence for sentence in (catalogue.hidden(place.data_dir, known),) if sentence]
+    warnings += _of_backups(known)
+    if spool.bytes > SPOOL_BYTES or spool.seconds > SPOOL_SECONDS:
+        warnings.append(
+            f"{spool.files} files of the log, {spool.bytes} bytes, have waited for {spool.seconds:.0f} s for the store."
+        )
+    if _is_on_same_disk(place):
+        warnings.append(
+            f"The backup key {keys.path_of(place.settings)} is on the disk that it is to save. Copy it elsewhere, or"
+            " set key_file in [backup]: without it no backup can be read."
+        )
+    return Status(known, spool, segments[-1].upper() if segments else None, warnings)
+
+
+def _of_backups(known: list[Known]) -> list[str]:
+    if not known:
+        return ["There is no backup yet. `pilotis backup create` makes one."]
+    newest, found = known[-1], []
+    ended = parse_rfc3339(newest.backup.ended_at)
+    if ended and now() - ended > OLDEST:
+        found.append(f"The newest backup is from {newest.backup.ended_at}.")
+    if newest.backup.missing_files:
+        found.append(f"{newest.backup.missing_files} files were deleted before the newest backup could copy them.")
+    proven = [one for one in known if one.proof.rehearsed_at]
+    if not proven:
+        found.append("No backup was ever restored: all are unproven. `pilotis backup rehearse` tries the newest.")
+    elif (at := parse_rfc3339(proven[-1].proof.rehearsed_at or "")) and now() - at > UNPROVEN:
+        found.append(f"The last rehearsal was at {proven[-1].proof.rehearsed_at}.")
+    found += [f"Backup {one.backup.backup_id}: {one.proof.error}" for one in known if one.proof.error]
+    return found
+
+
+def _is_on_same_disk(place: Place) -> bool:
+    if place.settings.backup.key is not None:
+        return False
+    path: Path = keys.path_of(place.settings)
+    try:
+        return path.stat().st_dev == place.data_dir.stat().st_dev
+    except OSError:
+        return False

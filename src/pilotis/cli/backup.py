@@ -1,0 +1,202 @@
+"""`pilotis backup`: backups of a server with the embedded database, and restoring one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from msgspec.structs import asdict
+
+from pilotis.cli.command import Outcome, command
+from pilotis.cli.command import Place as Command
+
+if TYPE_CHECKING:
+    from pilotis.backup.place import Place
+
+Result = TypeVar("Result")
+
+
+@click.group()
+def backup() -> None:
+    """Back the whole server up, and restore it to a moment. `pilotis app export` saves one app."""
+
+
+@command(backup)
+def create(place: Command) -> Outcome:
+    """Make a full backup, while requests go on. A killed run leaves nothing that the next one does not remove."""
+    from pilotis.backup import base, keys
+    from pilotis.backup.place import require_own_database
+    from pilotis.backup.prune import prune
+    from pilotis.serve import database
+
+    require_own_database(place.settings)
+
+    async def work(at: Place, arguments: dict[str, Any]) -> Outcome:
+        made = await base.create(at, arguments)
+        await prune(at)
+        said = [
+            f"Backup {made.backup_id}: {made.bytes} bytes and {made.files} files. It is unproven until"
+            " `pilotis backup rehearse` has restored it."
+        ]
+        if at.key_is_new:
+            said.append(
+                f"The backup key is in {keys.path_of(at.settings)}. Copy it, and the master key, to a place of their"
+                " own: neither is in a backup, and without them nobody can read one."
+            )
+        return Outcome(asdict(made), said)
+
+    _require_store(place)
+    with database.for_command(place.settings) as source:
+        return _run(place, lambda at: work(at, source.connect_arguments), may_create=True)
+
+
+@command(backup, none="There are no backups.")
+def list_(place: Command) -> list[dict[str, Any]]:
+    """List the backups, from the store alone."""
+    from pilotis.backup.status import listed
+
+    async def work(at: Place) -> list[dict[str, Any]]:
+        return [listed(known) for known in await at.catalogue.all()]
+
+    return _run(place, work)
+
+
+@command(backup)
+@click.argument("backup_id", required=False, metavar="[ID]")
+def verify(place: Command, backup_id: str | None) -> Outcome:
+    """Read a backup, by default the newest, with its log and a sample of its files to the end."""
+    from pilotis.backup import catalogue, proof
+
+    async def work(at: Place) -> Outcome:
+        hidden = catalogue.hidden(at.data_dir, await at.catalogue.all())
+        known = await at.catalogue.find(backup_id)
+        done = await proof.verify(at, known)
+        said = done.error or f"Backup {known.backup.backup_id} is whole; it is {done.state}."
+        return Outcome(
+            {"backup_id": known.backup.backup_id, **asdict(done), "state": done.state, "warning": hidden},
+            [said, *([hidden] if hidden else [])],
+            int(done.error is not None or hidden is not None),
+        )
+
+    return _run(place, work)
+
+
+@command(backup)
+@click.argument("backup_id", required=False, metavar="[ID]")
+def rehearse(place: Command, backup_id: str | None) -> Outcome:
+    """Restore a backup, by default the newest, beside the server, start it, and remove it again."""
+    from pilotis.backup import proof
+
+    async def work(at: Place) -> Outcome:
+        known = await at.catalogue.find(backup_id)
+        done = await proof.rehearse(at, known)
+        said = done.error or f"Backup {known.backup.backup_id} was restored in {done.seconds} s, with {done.rows} rows."
+        fields = {"backup_id": known.backup.backup_id, **asdict(done), "state": done.state}
+        return Outcome(fields, [said], int(done.error is not None))
+
+    return _run(place, work)
+
+
+@command(backup)
+def prune(place: Command) -> Outcome:
+    """Delete what is not needed to restore to any moment of the last `keep_days`. Each new backup does so too."""
+    from pilotis.backup.prune import prune as work
+
+    done = _run(place, work)
+    text = f"Deleted {len(done.backup_ids)} backups, {done.segments} segments of the log and {done.files} files."
+    return Outcome(done._asdict(), [text])
+
+
+@command(backup)
+def status(place: Command) -> Outcome:
+    """Print to which moments the server can be restored, and what is wrong. Exits with 1 if something is."""
+    from pilotis.backup.place import require_own_database
+    from pilotis.backup.status import status as work
+
+    require_own_database(place.settings)
+    found = _run(place, work)
+    newest = found.known[-1] if found.known else None
+    lines = ["Neither the master key nor the backup key is in a backup: keep both elsewhere."]
+    if newest:
+        lines += [
+            f"{len(found.known)} backups, the newest from {newest.backup.ended_at}, {newest.proof.state}.",
+            f"Rows until {found.last_wal} of the log, with {found.spool.files} files waiting for the store; files until"
+            f" {newest.backup.ended_at}.",
+        ]
+    return Outcome(found.fields(), [*lines, *found.warnings], int(bool(found.warnings)))
+
+
+@command(backup)
+@click.option("--to", metavar="DIR", required=True, help="The new data directory; it must not exist or be empty.")
+@click.option("--at", metavar="TIME", help="The moment, such as 2026-05-04T14:03:00Z. Default: the last one.")
+@click.option("--backup", "backup_id", metavar="ID", help="The backup to begin with. Default: the last one before.")
+@click.option("--master-key-file", metavar="FILE", help="The master key of the server. Default: PILOTIS_MASTER_KEY.")
+@click.option("--keep-sessions", is_flag=True, help="Leave everybody signed in; only without --at.")
+def restore(
+    place: Command,
+    to: str,
+    at: str | None,
+    backup_id: str | None,
+    master_key_file: str | None,
+    keep_sessions: bool,
+) -> Outcome:
+    """Restore the server into a new directory. It is quiet until `pilotis backup accept`: nothing goes out."""
+    from pilotis.backup import restore as restoring
+    from pilotis.kit.clock import parse_rfc3339
+
+    if at is not None and parse_rfc3339(at) is None:
+        raise click.BadParameter("a time such as 2026-05-04T14:03:00Z is expected", param_hint="--at")
+    if keep_sessions and at is not None:
+        raise click.BadParameter("it would revive what was ended since; leave --at out", param_hint="--keep-sessions")
+    wanted = restoring.Wanted(Path(to), at, backup_id, _master_key(place, master_key_file), keep_sessions)
+    done = _run(place, lambda at_: restoring.restore(at_, wanted))
+    said = [f"{to} has {done.apps} apps with {done.rows} rows and {done.files} files, up to {done.last_commit}."]
+    if done.missing_files:
+        said.append(f"{done.missing_files} files that the rows name are not in the store.")
+    if wanted.master_key is None:
+        said.append(f"Put the server's master key in place as {to}/master.key.")
+    said.append(f"Start it with --data-dir {to}, look at it, and let it work with `pilotis backup accept`.")
+    return Outcome(asdict(done), said, int(bool(done.missing_files)))
+
+
+@command(backup)
+def accept(place: Command) -> Outcome:
+    """Let a restored server do its work from its next start on: schedules, mails, webhooks, jobs."""
+    from pilotis.serve.quiet import accept as work
+
+    was_quiet = work(place.settings)
+    text = "The server works from its next start on." if was_quiet else "The server is not a restored one."
+    return Outcome({"accepted": was_quiet}, [text])
+
+
+def _require_store(place: Command) -> None:
+    from pilotis.backup.errors import BackupRefusedError
+    from pilotis.backup.place import NO_STORE
+
+    if place.settings.backup.store is None:
+        raise BackupRefusedError(NO_STORE)
+
+
+def _run(place: Command, work: Callable[[Place], Awaitable[Result]], *, may_create: bool = False) -> Result:
+    from pilotis.backup.place import opened
+
+    async def run() -> Result:
+        async with opened(place.settings, may_create=may_create) as at:
+            return await work(at)
+
+    return asyncio.run(run())
+
+
+def _master_key(place: Command, file: str | None) -> bytes | None:
+    from pilotis.security import master_key
+
+    if file is None:
+        return master_key.parse(place.settings.master_key) if place.settings.master_key is not None else None
+    try:
+        text = Path(file).read_text("ascii")
+    except (OSError, UnicodeDecodeError):
+        raise click.BadParameter(f"{file} cannot be read", param_hint="--master-key-file") from None
+    return master_key.parse(text, file)
