@@ -58,7 +58,8 @@ async def _create(place: Place, connection: Connection, connect_arguments: dict[
     # The checkpoint from which PostgreSQL recovers is after this, and the end of the backup is before the switch.
     start_wal = await connection.fetchval("select pg_walfile_name(pg_current_wal_flush_lsn())")
     written = await _copy_database(place, connect_arguments, f"{folder}/base")
-    end_wal = await connection.fetchval("select pg_walfile_name(pg_switch_wal())")
+    # Where a segment ends, versions of PostgreSQL differ about which one that is: a byte before they do not.
+    end_wal = await connection.fetchval("select pg_walfile_name(pg_switch_wal() - 1)")
     copied = await _copy_files(place, connection, f"{folder}/files")
     await _await_log(place, end_wal)
     backup = Backup(

@@ -219,7 +219,10 @@ def _recovery(wanted: Wanted) -> dict[str, str]:
         "hot_standby": "off",
     }
     if wanted.at is not None:
-        settings["recovery_target_time"] = wanted.at
+        moment = parse_rfc3339(wanted.at)
+        assert moment is not None
+        # PostgreSQL does not know abbreviations of time zones yet, when it reads this.
+        settings["recovery_target_time"] = moment.strftime("%Y-%m-%d %H:%M:%S.%f+00")
     return settings
 
 

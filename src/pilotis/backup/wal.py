@@ -110,10 +110,20 @@ async def restore_to(folder: Path, store: BlobStore, key: BackupKey, first: str)
     Raises `DamagedError` where it has a gap before its end.
     """
     names = [name for name in await segments(store) if not name.endswith(".backup") and _is_from(name, first.lower())]
+    _require_no_gap(first.lower(), {name[8:] for name in names if _SEGMENT.fullmatch(name)})
     for name in names:
         data = await _opened(store, key, name)
         await asyncio.to_thread((folder / _file_name(name)).write_bytes, data)
     return next((name for name in reversed(names) if _SEGMENT.fullmatch(name)), None)
+
+
+def _require_no_gap(first: str, positions: set[str]) -> None:
+    """Raise `DamagedError` unless the positions, on whatever timelines, follow one another from the first one on."""
+    expected = first
+    for position in sorted(positions):
+        if position != expected[8:]:
+            raise DamagedError(f"The write-ahead log in the store has a gap: {expected.upper()} is missing.")
+        expected = following(expected)
 
 
 async def require_whole(store: BlobStore, key: BackupKey, first: str, last: str) -> str:
