@@ -55,7 +55,7 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When the server restores the newest backup to try it, a cron expression in UTC; empty for never."""
     keep_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 30
     """How far back the server can be restored; older backups are deleted after each new one."""
-    bytes_per_second: Annotated[int, msgspec.Meta(ge=0)] = 0
+    bytes_per_second: Annotated[int, msgspec.Meta(ge=0, le=10**12)] = 0
     """How fast PostgreSQL is read for a full backup; 0 is unlimited."""
 
 

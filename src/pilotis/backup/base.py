@@ -15,12 +15,11 @@ from pilotis import __version__
 from pilotis.backup import catalogue, files, streams, wal
 from pilotis.backup.catalogue import FORMAT, Backup
 from pilotis.backup.errors import BackupError, BackupRefusedError
-from pilotis.backup.place import Place
+from pilotis.backup.place import Place, connected
 from pilotis.db.embedded import find_binaries
 from pilotis.floor import open_blobs
 from pilotis.kit.clock import now, rfc3339
 from pilotis.kit.ids import uuid7
-from pilotis.serve.installation import connect
 
 _LOCK = 0x4241434B  # "BACK"
 _READ_BYTES = 1 << 20
@@ -32,7 +31,7 @@ async def create(place: Place, connect_arguments: dict[str, Any]) -> Backup:
 
     What a killed run has left in the store is deleted first.
     """
-    connection = await connect(connect_arguments)
+    connection = await connected(connect_arguments)
     try:
         # A session's lock: it is released however this process ends.
         if not await connection.fetchval("select pg_try_advisory_lock($1)", _LOCK):

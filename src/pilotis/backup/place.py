@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import msgspec
+from asyncpg import Connection
 
 from pilotis.backup import keys
 from pilotis.backup.catalogue import Catalogue
 from pilotis.backup.encryption import BackupKey
-from pilotis.backup.errors import BackupRefusedError
+from pilotis.backup.errors import BackupError, BackupRefusedError
 from pilotis.blobs.errors import BlobStoreUnavailableError
 from pilotis.blobs.protocol import BlobStore
+from pilotis.db.pool import Database
 from pilotis.floor import open_blobs_at
 from pilotis.kit.errors import PilotisError
 from pilotis.settings import Settings
@@ -52,6 +56,14 @@ class Place(msgspec.Struct, frozen=True, eq=False):
         return Catalogue(self.store, self.key)
 
 
+async def connected(connect_arguments: dict[str, Any]) -> Connection:
+    """Open a connection without a time limit, which the caller closes; raises `BackupError`."""
+    try:
+        return await Database(connect_arguments).dedicated(name="backup", statement_seconds=0)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise BackupError(f"The database cannot be reached: {error}.") from error
+
+
 def require_own_database(settings: Settings) -> None:
     """Raise `BackupRefusedError` unless this server can back its database up."""
     if settings.database_url:
@@ -73,8 +85,8 @@ async def opened(settings: Settings, *, may_create: bool = False) -> AsyncGenera
     try:
         yield Place(settings, store, key, is_new)
     except BlobStoreUnavailableError as error:
-        raise BackupRefusedError(f"The backup store does not answer: {error.text}") from error
+        raise BackupError(f"The backup store does not answer: {error.text}") from error
     except PilotisError as error:
-        raise BackupRefusedError(f"The backup store refused: {error.text}") from error
+        raise BackupError(f"The backup store refused: {error.text}") from error
     finally:
         await store.close()

@@ -25,13 +25,13 @@ from asyncpg import Connection
 from pilotis.backup import catalogue, files, streams, wal
 from pilotis.backup.catalogue import Backup
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
-from pilotis.backup.place import Place
+from pilotis.backup.place import Place, connected
 from pilotis.blobs.local import LocalStore
 from pilotis.db.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from pilotis.kit.clock import optional_rfc3339, parse_rfc3339
 from pilotis.kit.crypto import fingerprint
 from pilotis.kit.disk import sync_filesystem
-from pilotis.serve.installation import connect
+from pilotis.security.sessions.store import end_all
 from pilotis.serve.quiet import QUIET_FILE
 
 MARKER = "restore.unfinished"
@@ -200,7 +200,7 @@ async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path) 
             ) from error
         raise BackupError(f"PostgreSQL could not replay its log: {error}") from error
     try:
-        connection = await connect(address._asdict())
+        connection = await connected(address._asdict())
         try:
             return await _complete(place, wanted, backup, connection)
         finally:
@@ -230,7 +230,7 @@ async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Co
     # Asked before anything is written: then it is that of the log.
     last_commit = await connection.fetchval("select pg_last_xact_replay_timestamp()")
     if not wanted.keep_sessions:
-        await connection.execute("update pilotis.sessions set revoked_at = now() where revoked_at is null")
+        await end_all(connection)
     blobs = LocalStore(wanted.directory / "blobs")
     try:
         copied = await files.restore(connection, blobs, place.store, place.key)

@@ -53,7 +53,7 @@ def list_(place: Place) -> list[dict[str, Any]]:
 
 
 @command(app)
-@click.argument("app_id", type=click.UUID, metavar="APP")
+@click.argument("app_id", type=click.UUID, metavar="APP", help="The app's id.")
 @click.option("--to", metavar="FILE", required=True, help="The new archive, such as shop.pilotis.")
 @passphrase_option("It encrypts the key of secrets and encrypted columns.")
 @click.option("--without-secrets", is_flag=True, help="Leave secrets and the values of encrypted columns out.")
@@ -79,7 +79,7 @@ def export(place: Place, app_id: UUID, to: str, passphrase_file: str | None, wit
 
 
 @command(app, name="import")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", help="The archive.")
 @click.option("--as", "name", metavar="NAME", help="Name of the new app. Default: that of the archive.")
 @click.option("--owner", metavar="EMAIL", help="Console user who owns it. Default: none.")
 @click.option("--same-id", is_flag=True, help="Keep the app's id, and the addresses of its files and sites.")
@@ -113,7 +113,7 @@ def import_(
 
 
 @command(app)
-@click.argument("app_id", type=click.UUID, metavar="APP")
+@click.argument("app_id", type=click.UUID, metavar="APP", help="The app's id.")
 @click.option("--as", "name", metavar="NAME", required=True, help="Name of the new app.")
 @click.option("--owner", metavar="EMAIL", help="Console user who owns it. Default: none.")
 def clone(place: Place, app_id: UUID, name: str, owner: str | None) -> Outcome:

@@ -65,7 +65,7 @@ def list_(place: Command) -> list[dict[str, Any]]:
 
 
 @command(backup)
-@click.argument("backup_id", required=False, metavar="[ID]")
+@click.argument("backup_id", required=False, metavar="[ID]", help="The backup. Default: the newest.")
 def verify(place: Command, backup_id: str | None) -> Outcome:
     """Read a backup, by default the newest, with its log and a sample of its files to the end."""
     from pilotis.backup import catalogue, proof
@@ -85,7 +85,7 @@ def verify(place: Command, backup_id: str | None) -> Outcome:
 
 
 @command(backup)
-@click.argument("backup_id", required=False, metavar="[ID]")
+@click.argument("backup_id", required=False, metavar="[ID]", help="The backup. Default: the newest.")
 def rehearse(place: Command, backup_id: str | None) -> Outcome:
     """Restore a backup, by default the newest, beside the server, start it, and remove it again."""
     from pilotis.backup import proof

@@ -125,7 +125,7 @@ def _require_sound(app: AppInfo, table: TableSchema, next_column: int) -> None:
         for one, column in zip(parse_schema(given, app.limits), table.columns, strict=True):
             check_default(one, app.limits.default_bytes, f"schema.{one.name}.default")
             if _compared(one) != _compared(column):
-                raise InvalidCatalogueError(f"The archive is damaged: {column.name[:100]} is no column of a table.")
+                raise InvalidCatalogueError(f"The archive is damaged: {column.name[:100]} cannot be a column.")
     except PilotisError as error:
         raise InvalidCatalogueError(f"The archive's table {table.title[:100]} cannot be made: {error.text}") from None
 

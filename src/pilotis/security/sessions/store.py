@@ -341,3 +341,8 @@ async def delete_expired(connection: Connection) -> None:
         where expires_at < now() - interval '1 day' or revoked_at < now() - interval '1 day'
         """
     )
+
+
+async def end_all(connection: Connection) -> None:
+    """End every session, of members and console users: those of a restored server may have been revoked since."""
+    await connection.execute("update pilotis.sessions set revoked_at = now() where revoked_at is null")
