@@ -1,0 +1,183 @@
+"""Full backups: `python -m bench.backup [--megabytes 300] [--seconds 8]`.
+
+A server is filled with rows that compress as texts do. Then a full backup to a directory is timed beside
+`pg_basebackup | gzip -1` to a file, in turn, and creates by 16 clients are timed in three states in turn: without a
+store, with the log archived, and while a full backup runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median, quantiles
+
+import asyncpg
+import httpx
+
+from pilotis.backup.wal import waiting
+from pilotis.db.embedded import find_binaries, running_address
+
+CLIENTS = 16
+FILL = """
+    insert into {table} (__id, __created_at, __updated_at, name, note)
+    select gen_random_uuid(), now(), now(), md5(g::text), md5((g * 7)::text) || repeat(' and what follows', 10)
+    from generate_series(1, $1::int) g
+"""
+
+
+class Served:
+    """`pilotis serve` on a data directory, with or without a backup store."""
+
+    def __init__(self, place: Path, store: Path | None) -> None:
+        self.place = place
+        self.environment = {
+            **os.environ,
+            "PILOTIS_METRICS_PORT": "0",
+            "PILOTIS_LOG_LEVEL": "warning",
+            "PILOTIS_BACKUP_STORE": str(store) if store else "",
+            "PILOTIS_BACKUP_FULL": "",
+            "PILOTIS_BACKUP_REHEARSE": "",
+        }
+        command = [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(place)]
+        self._process = subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        output = ""
+        while "Ctrl-C" not in output:
+            line = self._process.stdout.readline()
+            if not line:
+                raise RuntimeError(output)
+            output += line
+        found = re.search(r"http://[\d.]+:\d+", output)
+        assert found is not None
+        self.url = found[0]
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(60)
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "pilotis", *arguments, "--data-dir", str(self.place)]
+
+    def run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            self.command(*arguments), env=self.environment, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+
+async def fill(place: Path, app: str, table: str, megabytes: int) -> int:
+    address = running_address(place / "postgres")
+    assert address is not None
+    connection = await asyncpg.connect(**address._asdict())
+    physical = f"app_{app.replace('-', '')}.t_{table.replace('-', '')}"
+    while True:
+        await connection.execute(FILL.format(table=physical), 50_000)
+        size: int = await connection.fetchval("select pg_database_size(current_database())")
+        if size > megabytes << 20:
+            await connection.execute("checkpoint")
+            await connection.close()
+            return size
+
+
+async def creates(url: str, key: str, table: str, seconds: float) -> tuple[float, float]:
+    """Return creates a second, and the 99th percentile in ms."""
+    taken: list[float] = []
+    end = time.monotonic() + seconds
+
+    async def one(client: httpx.AsyncClient) -> None:
+        while (began := time.monotonic()) < end:
+            answer = await client.post(f"/v1/public/tables/{table}/data", json={"data": {"name": "x", "note": "y"}})
+            answer.raise_for_status()
+            taken.append(time.monotonic() - began)
+
+    async with httpx.AsyncClient(base_url=url, headers={"X-Public-Key": key}, timeout=60) as client:
+        await asyncio.gather(*(one(client) for _ in range(CLIENTS)))
+    return len(taken) / seconds, quantiles(taken, n=100)[98] * 1000
+
+
+def plain_backup(place: Path, target: Path) -> float:
+    address = running_address(place / "postgres")
+    assert address is not None
+    program = find_binaries(None) / "pg_basebackup"
+    line = f"{program} -Ft -D - -X none --checkpoint=fast -h {address.host} -U {address.user} | gzip -1 > {target}"
+    began = time.perf_counter()
+    subprocess.run(["bash", "-ec", line], check=True, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--only-sizes", action="store_true", help="leave the creates out")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        place, store = Path(folder) / "data", Path(folder) / "store"
+        served = Served(place, store)
+        made = json.loads(served.run("app", "create", "bench", "--json"))
+        app, key = made["app_id"], made["public_key"]
+        body = {"title": "rows", "schema": {"name": "string", "note": "string"}, "access_level": "Public"}
+        headers = {"X-Public-Key": key}
+        table = httpx.post(f"{served.url}/v1/public/tables", json=body, headers=headers).json()["id"]
+        size = asyncio.run(fill(place, app, table, options.megabytes))
+        # The log of the rows goes to the store first: otherwise that would be timed as well.
+        while waiting(place / "postgres").files:
+            time.sleep(0.5)
+        ours, plain = [], []
+        for _ in range(options.rounds):
+            plain.append(plain_backup(place, Path(folder) / "plain.tar.gz"))
+            began = time.perf_counter()
+            done = json.loads(served.run("backup", "create", "--json"))
+            ours.append(time.perf_counter() - began)
+        alone = []
+        for _ in range(options.rounds):
+            began = time.perf_counter()
+            served.run("backup", "list")
+            alone.append(time.perf_counter() - began)
+        print(f"{size / 1e6:.0f} MB of database, {done['bytes'] / 1e6:.1f} MB in the store; seconds, medians")
+        print(f"  pg_basebackup | gzip -1   {median(plain):.2f}")
+        print(f"  pilotis backup create     {median(ours):.2f}, of which starting a command takes {median(alone):.2f}")
+        if options.only_sizes:
+            served.stop()
+            return
+        rates: dict[str, list[tuple[float, float]]] = {"no store": [], "log archived": [], "while a backup runs": []}
+        for _ in range(options.rounds):
+            served.stop()
+            served = Served(place, None)
+            asyncio.run(creates(served.url, key, table, 2))
+            rates["no store"].append(asyncio.run(creates(served.url, key, table, options.seconds)))
+            served.stop()
+            served = Served(place, store)
+            asyncio.run(creates(served.url, key, table, 2))
+            rates["log archived"].append(asyncio.run(creates(served.url, key, table, options.seconds)))
+            making = subprocess.Popen(
+                ["bash", "-c", f"while :; do {' '.join(served.command('backup', 'create'))}; done"],
+                env=served.environment,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            time.sleep(1.5)
+            rates["while a backup runs"].append(asyncio.run(creates(served.url, key, table, options.seconds)))
+            os.killpg(making.pid, signal.SIGKILL)
+            making.wait()
+        for what, found in rates.items():
+            print(
+                f"  {what:20} {median(r for r, _ in found):6.0f} creates/s, p99 {median(p for _, p in found):6.1f} ms"
+            )
+        served.stop()
+
+
+if __name__ == "__main__":
+    main()
