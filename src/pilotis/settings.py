@@ -7,6 +7,7 @@ that is empty counts as unset. `docs/configuration.md` is generated from these t
 from __future__ import annotations
 
 import functools
+import re
 import ssl
 import tomllib
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ Origin = Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$", examples=[
 
 
 _WEBHOOK_SCHEDULE = (0.0, 5.0, 295.0, 1500.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.0, 86400.0)
+_MASTER_KEY = re.compile("[0-9a-fA-F]{64}")
 _MAX_GAP = 30 * 24 * 3600
 
 
@@ -96,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses of reverse proxies whose `X-Forwarded-For` is trusted."""
     master_key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
     """Master key as 64 hexadecimal digits; by default a file in the data directory. Never stored in the database."""
+    master_key_file: str | None = None
+    """File with the master key in place of `master_key`, such as a credential of systemd or a mounted secret."""
     previous_master_key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
     """A second master key, as 64 hexadecimal digits, that is also accepted while the master key is rotated."""
     pool_size: Annotated[int, msgspec.Meta(ge=2, le=500)] = 10
@@ -329,6 +333,8 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
     if wrong := contradiction(checked_limits):
         problems.append(f"limits.{wrong[0]}: {wrong[1]}")
     settings = Settings(**own, limits=checked_limits, backup=BackupSettings(**sections["backup"]))
+    if settings.master_key_file is not None:
+        settings = _with_master_key(settings, problems)
     if problem := _pooler_problem(settings):
         problems.append(problem)
     if settings.smtp_url and not settings.mail_from:
@@ -340,6 +346,21 @@ def _unknown(name: str, called: str) -> str:
     if name in _RENAMED_VARIABLES:
         return f"{called} has been renamed to {variable_of(_RENAMED_VARIABLES[name])}."
     return f"{called} has been renamed to {_RENAMED[name]}." if name in _RENAMED else f"{called} is not a setting."
+
+
+def _with_master_key(settings: Settings, problems: list[str]) -> Settings:
+    """Return the settings with the master key of its file; what is wrong with it is added to the problems."""
+    assert settings.master_key_file is not None
+    if settings.master_key is not None:
+        problems.append("master_key_file: master_key is set as well; set one of them.")
+    try:
+        text = Path(settings.master_key_file).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        problems.append(f"master_key_file: {settings.master_key_file} cannot be read.")
+        return settings
+    if not _MASTER_KEY.fullmatch(text):
+        problems.append(f"master_key_file: {settings.master_key_file} must have 64 hexadecimal digits.")
+    return msgspec.structs.replace(settings, master_key=text)
 
 
 def _pooler_problem(settings: Settings) -> str | None:
