@@ -1,6 +1,9 @@
 """An app moves to another server, or is cloned beside itself, with everything that it has."""
 
+import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +13,12 @@ from pilotis.archive.feature import declared
 from pilotis.kit.archiving import Copied
 from pilotis.server import FEATURES
 from tests import commands
-from tests.archive.shop import Shop, app_of, check, imported
+from tests.archive.shop import PASSPHRASE, Shop, app_of, check, imported
 from tests.backstage import run_sql
 from tests.conftest import new_app
+from tests.services import connected
 from tests.support import App, Server
+from tests.waiting import until, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +135,47 @@ async def test_an_app_that_does_not_exist_and_files_that_are_none(app: App, tmp_
     (tmp_path / "there").write_text("x")
     assert commands.run("app", "export", app.app_id, "--to", str(tmp_path / "there"), *place).returncode == 2
     assert commands.run("app", "import", str(tmp_path / "there"), *place).returncode == 1
+
+
+async def test_an_import_that_was_killed_leaves_no_app_and_runs_again(shop: Shop, archive: Path, tmp_path: Path):
+    server = shop.app.server
+    passphrase = tmp_path / "passphrase"
+    passphrase.write_text(PASSPHRASE)
+    words = ["app", "import", str(archive), "--passphrase-file", str(passphrase), *server.place, "--json"]
+    apps = await run_sql(server, "select count(*) from pilotis.apps")
+    working = "select count(*) from pg_stat_activity where application_name = 'pilotis archive'"
+
+    def kill() -> None:
+        process = subprocess.Popen([sys.executable, "-m", "pilotis", *words], stdout=subprocess.PIPE)
+        wait_until(lambda: asyncio.run(run_sql(server, working)) or process.poll() is not None)
+        process.kill()
+        process.communicate()
+        wait_until(lambda: not asyncio.run(run_sql(server, working)))
+
+    await asyncio.to_thread(kill)
+    assert await run_sql(server, "select count(*) from pilotis.apps") == apps
+    copy = app_of(server, await asyncio.to_thread(commands.run, *words))
+    assert await run_sql(server, "select count(*) from pilotis.apps") == apps + 1
+    assert copy.app_id != shop.app.app_id
+
+
+async def test_a_table_that_changes_while_it_is_archived_makes_no_half_archive(
+    server: Server, console: dict[str, str], tmp_path: Path
+):
+    app = new_app(server, console)
+    table_id = await app.table({"name": "string"})
+    await app.row(table_id, {"name": "x"})
+    schema = f"app_{app.app_id.replace('-', '')}"
+    table = f"{schema}.t_{table_id.replace('-', '')}"
+    async with connected(server) as connection:
+        async with connection.transaction():
+            await connection.execute(f"lock table {table} in access exclusive mode")
+            words = ["app", "export", app.app_id, "--to", str(tmp_path / "a.pilotis"), *server.place]
+            exporting = asyncio.create_task(asyncio.to_thread(commands.run, *words))
+            named = "application_name = 'pilotis archive' and wait_event_type = 'Lock'"
+            await until(lambda: run_sql(server, f"select count(*) from pg_stat_activity where {named}"))
+            await connection.execute(f'alter table {table} rename column "__v1" to "__v2"')
+        done = await exporting
+    assert done.returncode == 1
+    assert "changed while the archive was being written" in done.stderr
+    assert not any(tmp_path.iterdir())  # noqa: ASYNC240

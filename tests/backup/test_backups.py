@@ -169,7 +169,11 @@ async def test_a_backup_is_unproven_until_it_was_restored(source: Server, first:
         return next(one["state"] for one in backup(source, "list") if one["backup_id"] == first["backup_id"])
 
     assert state() == "unproven"
-    assert any("unproven" in warning for warning in backup(source, "status", status=1)["warnings"])
+    assert any("unproven" in warning for warning in backup(source, "status")["warnings"])
+    doctor = commands.run("doctor", *source.place, "--json", **source.environment)
+    levels = {finding["sentence"]: finding["level"] for finding in json.loads(doctor.stdout)}
+    assert levels["The newest of 1 backups is unproven."] == "ok"
+    assert any(level == "note" for sentence, level in levels.items() if "`pilotis backup rehearse`" in sentence)
     assert backup(source, "verify", first["backup_id"])["state"] == "verified"
     assert state() == "verified"
     proven = backup(source, "rehearse", first["backup_id"])
@@ -340,9 +344,11 @@ async def test_a_store_that_lies_is_found_out(
 async def test_an_entry_that_was_changed_or_hidden_is_found_out(copied: tuple[Server, Path], first: dict[str, Any]):
     where, objects = copied
     newest = backup(where, "list")[-1]["backup_id"]
+    assert backup(where, "status")["problems"] == []
     (objects / "backups" / newest / "backup.json").unlink()
     if newest != first["backup_id"]:
         assert "less than was written" in backup(where, "verify", status=1)["warning"]
+        assert "less than was written" in backup(where, "status", status=1)["problems"][0]
     path = objects / "backups" / first["backup_id"] / "backup.json"
     if path.exists():
         changed = path.read_bytes().replace(b'"files":1', b'"files":0')

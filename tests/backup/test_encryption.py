@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotis.backup import streams, wal
+from pilotis.backup.catalogue import Backup, Known, Proof
 from pilotis.backup.encryption import BackupKey
 from pilotis.backup.errors import DamagedError
 from pilotis.backup.keeper import _Due
 from pilotis.backup.prune import split
+from pilotis.backup.status import _problems, _warnings
 from pilotis.blobs.local import LocalStore
-from pilotis.kit.clock import parse_rfc3339
+from pilotis.kit.clock import now, parse_rfc3339, rfc3339
 
 KEY = BackupKey(bytes(range(32)))
 
@@ -107,13 +110,33 @@ def test_a_time_that_was_missed_counts_once(monkeypatch: pytest.MonkeyPatch):
     assert not _Due("", parse_rfc3339("2026-01-01T02:00:00Z")).is_due()
 
 
+def test_what_an_operator_must_know():
+    def known(ended_at: str, **proof: str) -> Known:
+        fields = dict.fromkeys(("started_at", "system_id", "version", "master_key", "start_wal", "end_wal"), "")
+        numbers = dict.fromkeys(("format", "number", "postgres", "schema", "bytes", "files", "missing_files"), 0)
+        entry = Backup(backup_id="x", previous=None, ended_at=ended_at, **fields, **numbers)
+        return Known(entry, Proof(**proof))
+
+    def ago(**time: int) -> str:
+        return rfc3339(now() - timedelta(**time))
+
+    assert "no backup yet" in _problems([])[0]
+    assert _problems([known(ago(hours=1))]) == []
+    assert "rehearse" in _warnings([known(ago(hours=1))])[0]
+    assert "The newest backup is from" in _problems([known(ago(hours=27))])[0]
+    old = [known(ago(days=36)), known(ago(hours=1))]
+    assert "all are unproven" in _problems(old)[0]
+    assert _problems([*old, known(ago(hours=1), rehearsed_at=ago(days=34))]) == []
+    assert _problems([known(ago(hours=1), error="It is damaged.")]) == ["Backup x: It is damaged."]
+
+
 def test_no_backup_is_old_that_a_moment_of_the_days_needs():
-    class Known:
+    class Ended:
         def __init__(self, ended_at: str) -> None:
             self.backup = self
             self.ended_at = ended_at
 
-    known = [Known(f"2026-01-0{day}T00:00:00Z") for day in (1, 2, 3, 4)]
+    known = [Ended(f"2026-01-0{day}T00:00:00Z") for day in (1, 2, 3, 4)]
     for oldest, expected in (("01", 0), ("02", 1), ("03", 2), ("09", 3)):
         old, kept = split(known, parse_rfc3339(f"2026-01-{oldest}T00:00:00Z"))
         assert (old, kept) == (known[:expected], known[expected:])

@@ -18,11 +18,15 @@ UNPROVEN = timedelta(days=35)
 
 
 class Status(NamedTuple):
-    """The backups, what waits in the spool, the last stored segment of the log, and sentences about what is wrong."""
+    """The backups, what waits in the spool, the last stored segment of the log, and sentences about what is wrong.
+
+    With a problem the server cannot be restored to a moment to which it should; a warning is what may become one.
+    """
 
     known: list[Known]
     spool: wal.Spool
     last_wal: str | None
+    problems: list[str]
     warnings: list[str]
 
     def fields(self) -> dict[str, Any]:
@@ -36,6 +40,7 @@ class Status(NamedTuple):
             "spool_files": self.spool.files,
             "spool_bytes": self.spool.bytes,
             "spool_seconds": round(self.spool.seconds, 1),
+            "problems": self.problems,
             "warnings": self.warnings,
         }
 
@@ -61,36 +66,47 @@ async def status(place: Place) -> Status:
     known = await place.catalogue.all()
     segments = [name for name in await wal.segments(place.store) if "." not in name]
     spool = wal.waiting(place.cluster)
-    warnings = [sentence for sentence in (catalogue.hidden(place.data_dir, known),) if sentence]
-    warnings += _of_backups(known)
+    problems = [sentence for sentence in (catalogue.hidden(place.data_dir, known),) if sentence]
+    problems += _problems(known)
     if spool.bytes > SPOOL_BYTES or spool.seconds > SPOOL_SECONDS:
-        warnings.append(
+        problems.append(
             f"{spool.files} files of the log, {spool.bytes} bytes, have waited for {spool.seconds:.0f} s for the store."
         )
+    warnings = _warnings(known)
     if _is_on_same_disk(place):
         warnings.append(
             f"The backup key {keys.path_of(place.settings)} is on the disk that it is to save. Copy it elsewhere, or"
             " set key_file in [backup]: without it no backup can be read."
         )
-    return Status(known, spool, segments[-1].upper() if segments else None, warnings)
+    return Status(known, spool, segments[-1].upper() if segments else None, problems, warnings)
 
 
-def _of_backups(known: list[Known]) -> list[str]:
+def _problems(known: list[Known]) -> list[str]:
     if not known:
         return ["There is no backup yet. `pilotis backup create` makes one."]
     newest, found = known[-1], []
-    ended = parse_rfc3339(newest.backup.ended_at)
-    if ended and now() - ended > OLDEST:
-        found.append(f"The newest backup is from {newest.backup.ended_at}.")
-    if newest.backup.missing_files:
-        found.append(f"{newest.backup.missing_files} files were deleted before the newest backup could copy them.")
-    proven = [one for one in known if one.proof.rehearsed_at]
-    if not proven:
-        found.append("No backup was ever restored: all are unproven. `pilotis backup rehearse` tries the newest.")
-    elif (at := parse_rfc3339(proven[-1].proof.rehearsed_at or "")) and now() - at > UNPROVEN:
-        found.append(f"The last rehearsal was at {proven[-1].proof.rehearsed_at}.")
+    if _age(newest.backup.ended_at) > OLDEST:
+        found.append(f"The newest backup is from {newest.backup.ended_at}. `pilotis backup create` makes one.")
+    proven = [one.proof.rehearsed_at for one in known if one.proof.rehearsed_at]
+    if _age(max(proven, default=known[0].backup.ended_at)) > UNPROVEN:
+        found.append("For 35 days no backup was restored: all are unproven. Run `pilotis backup rehearse`.")
     found += [f"Backup {one.backup.backup_id}: {one.proof.error}" for one in known if one.proof.error]
     return found
+
+
+def _warnings(known: list[Known]) -> list[str]:
+    found = []
+    if known and not any(one.proof.rehearsed_at for one in known):
+        found.append("No backup was ever restored: all are unproven. `pilotis backup rehearse` tries the newest.")
+    if known and (missing := known[-1].backup.missing_files):
+        found.append(f"{missing} files were deleted before the newest backup could copy them.")
+    return found
+
+
+def _age(moment: str) -> timedelta:
+    parsed = parse_rfc3339(moment)
+    assert parsed is not None
+    return now() - parsed
 
 
 def _is_on_same_disk(place: Place) -> bool:

@@ -112,7 +112,7 @@ def prune(place: Command) -> Outcome:
 
 @command(backup)
 def status(place: Command) -> Outcome:
-    """Print to which moments the server can be restored, and what is wrong. Exits with 1 if something is."""
+    """Print to which moments the server can be restored, and what is wrong. Exits with 1 on a problem."""
     from pilotis.backup.place import require_own_database
     from pilotis.backup.status import status as work
 
@@ -126,7 +126,7 @@ def status(place: Command) -> Outcome:
             f"Rows until {found.last_wal} of the log, with {found.spool.files} files waiting for the store; files until"
             f" {newest.backup.ended_at}.",
         ]
-    return Outcome(found.fields(), [*lines, *found.warnings], int(bool(found.warnings)))
+    return Outcome(found.fields(), [*lines, *found.problems, *found.warnings], int(bool(found.problems)))
 
 
 @command(backup)

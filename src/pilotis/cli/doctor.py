@@ -13,6 +13,9 @@ import asyncpg
 from asyncpg import Connection
 
 from pilotis.apps.feature import AppsFeature
+from pilotis.backup.errors import BackupError
+from pilotis.backup.place import opened as backups_at
+from pilotis.backup.status import status as backup_status
 from pilotis.blobs.check import cause
 from pilotis.blobs.errors import BlobStoreUnavailableError, InvalidStoreUrlError
 from pilotis.console import exposure
@@ -41,6 +44,7 @@ from pilotis.kit.networks import serves_this_machine
 from pilotis.security import master_key
 from pilotis.serve import data_directory, database, installation
 from pilotis.serve.errors import CommandError
+from pilotis.serve.quiet import is_quiet
 from pilotis.settings import Settings, SettingsError
 
 EXTENSIONS = {
@@ -74,6 +78,7 @@ def examine(settings: Settings, app_id: UUID | None) -> list[Finding]:
     """Return the findings; raises `CommandError` only for an app that does not exist."""
     findings = _data_directory(Path(settings.data_dir))
     findings += [*asyncio.run(_object_store(settings)), *asyncio.run(_functions(settings)), *_mail(settings)]
+    findings += asyncio.run(_backups(settings))
     try:
         with database.for_command(settings) as source:
             return findings + asyncio.run(_database(settings, source.connect_arguments, app_id))
@@ -122,6 +127,30 @@ async def _object_store(settings: Settings) -> list[Finding]:
         sentence = "A previous object store is used too; `pilotis storage move` says when it can be removed."
         findings.append(Finding(Level.NOTE, sentence))
     return findings
+
+
+async def _backups(settings: Settings) -> list[Finding]:
+    """Say what is wrong with the backups, and outside of a developer's machine, that there are none."""
+    if is_quiet(settings):
+        sentence = "This is a restored server, which does nothing on its own until `pilotis backup accept`."
+        return [Finding(Level.NOTE, sentence)]
+    if settings.database_url is not None:
+        return []
+    if settings.backup.store is None:
+        if serves_this_machine(settings.host, settings.base_url or ""):
+            return []
+        return [Finding(Level.NOTE, "There is no backup store: docs/backups.md says how to set one.")]
+    try:
+        async with backups_at(settings) as place:
+            found = await backup_status(place)
+    except (BackupError, OSError) as error:
+        return [Finding(Level.PROBLEM, str(error))]
+    findings = []
+    if found.known:
+        newest = f"The newest of {len(found.known)} backups is {found.known[-1].proof.state}."
+        findings.append(Finding(Level.OK, newest))
+    findings += [Finding(Level.PROBLEM, sentence) for sentence in found.problems]
+    return findings + [Finding(Level.NOTE, sentence) for sentence in found.warnings]
 
 
 def _mail(settings: Settings) -> list[Finding]:
