@@ -198,7 +198,9 @@ class Node:
         for area in areas:
             self.hosts.add(area.predicate, self.application.area(area.handler))
         self.direct = self.application.direct(self.hosts.is_area)
-        self.metrics = Metrics([*self._metrics(), *(one for feature in self.features for one in feature.metrics)])
+        self.metrics = Metrics(
+            [*self._metrics(), *self._backup_metrics(), *(one for each in self.features for one in each.metrics)]
+        )
         lanes = [source for feature in self.features for source in feature.sources if isinstance(source, LaneSource)]
         for source in self.background.job_sources:
             source.finished = self.metrics.job_finished
@@ -218,6 +220,13 @@ class Node:
         await self.background.start()
         if self.settings.backup.store is not None and not is_quiet(self.settings):
             await self._keep_backups()
+
+    def _backup_metrics(self) -> list[Metric]:
+        if self.settings.backup.store is None or self.settings.database_url is not None:
+            return []
+        from pilotis.backup.keeper import metrics
+
+        return metrics(self.settings)
 
     async def _keep_backups(self) -> None:
         # Few servers have a backup store, and the modules take a while to import.

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -27,8 +28,8 @@ from tests.backstage import run_sql
 from tests.blobs import swift
 from tests.conftest import first_console_user, new_app
 from tests.security.world import _stored_file
-from tests.support import App, Server
-from tests.waiting import until, wait_until
+from tests.support import App, Server, plain_client
+from tests.waiting import reserved_port, until, wait_until
 from tests.whole import sample, times
 
 pytestmark = pytest.mark.embedded("base backups are of the embedded database")
@@ -65,7 +66,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def source(place: Path) -> Iterator[Server]:
     """A server with a backup store."""
-    running = Server(place / "data", environment=environment(place)).start()
+    with reserved_port() as port:
+        running = Server(place / "data", environment={**environment(place), "PILOTIS_METRICS_PORT": str(port)}).start()
     yield running
     running.stop()
     running.assert_no_failure()
@@ -375,6 +377,10 @@ async def test_the_log_waits_while_the_store_is_away_and_catches_up(
         objects.unlink()
         away.rename(objects)
     await until(lambda: wal.waiting(source.data_dir / "postgres").files == 0)
+    async with plain_client(source.metrics_url) as client:
+        metrics = (await client.get("/metrics")).text
+    assert re.search(r"^pilotis_backup_spool_bytes 0(\.0)?$", metrics, re.MULTILINE)
+    assert float(re.search(r"^pilotis_backup_age_seconds (\S+)$", metrics, re.MULTILINE)[1]) < 3600
     assert backup(source, "verify")["state"] in {"verified", "rehearsed"}
 
 
@@ -395,3 +401,25 @@ async def test_prune_keeps_what_the_days_need(copied: tuple[Server, Path], first
     assert done.files == 1
     assert [one["backup_id"] for one in backup(where, "list")] == known[-1:]
     assert backup(where, "verify")["state"] in {"verified", "rehearsed"}
+
+
+@pytest.mark.whole
+async def test_a_server_makes_and_tries_its_backups_when_they_are_due(tmp_path: Path):
+    """Of two processes one does; the other goes on when that one is killed."""
+    due = {"PILOTIS_BACKUP_FULL": "* * * * *"}
+    server = Server(tmp_path / "data", "--workers", "2", environment={**environment(tmp_path), **due}).start()
+    try:
+        app = new_app(server, first_console_user(server))
+        await app.table({"name": "string"})
+
+        def has(count: int) -> bool:
+            return len(list((tmp_path / "store").glob("objects/backups/*/backup.json"))) >= count
+
+        await until(lambda: has(1))
+        lock = server.data_dir / "postgres" / WAL_SPOOL / "pilotis.lock"
+        held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]  # noqa: ASYNC240
+        (holder,) = (int(line[4]) for line in held if line[5].endswith(f":{lock.stat().st_ino}"))
+        os.kill(holder, signal.SIGKILL)
+        await until(lambda: has(2))
+    finally:
+        server.stop()

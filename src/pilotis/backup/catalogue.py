@@ -8,6 +8,7 @@ whoever reads the catalogue there is told when the store has less than was writt
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,3 +181,11 @@ def hidden(data_dir: Path, known: list[Known]) -> str | None:
     if any(one.backup.backup_id == written.backup_id for one in known):
         return None
     return f"The store has less than was written: backup {written.backup_id}, the newest of this server, is not there."
+
+
+def age(data_dir: Path) -> float | None:
+    """Return for how many seconds this server has noted no newer backup; None if it never made one."""
+    try:
+        return max(0.0, time.time() - (data_dir / NOTE).stat().st_mtime)
+    except FileNotFoundError:
+        return None

@@ -11,17 +11,19 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import structlog
 from cronsim import CronSim, CronSimError
 
-from pilotis.backup import base, proof, wal
+from pilotis.backup import base, catalogue, proof, wal
 from pilotis.backup.errors import BackupError
 from pilotis.backup.place import Place, opened
 from pilotis.backup.prune import prune
 from pilotis.kit.clock import now
 from pilotis.kit.errors import PilotisError
+from pilotis.kit.metrics import Gauge, Metric
 from pilotis.settings import Settings
 
 _PERIOD = 1.0
@@ -124,3 +126,30 @@ class _Due:
             due = True
             self._next = next(self._times, None)
         return due
+
+
+def metrics(settings: Settings) -> list[Metric]:
+    """Return what every process of a server can say of its backups without asking the store."""
+    data_dir = Path(settings.data_dir)
+    cluster = data_dir / "postgres"
+    same = "every process of the server reports it."
+    return [
+        Gauge(
+            "pilotis_backup_spool_bytes",
+            f"Bytes of the write-ahead log that wait for the backup store; {same}",
+            lambda: wal.waiting(cluster).bytes,
+            is_largest=True,
+        ),
+        Gauge(
+            "pilotis_backup_spool_seconds",
+            f"For how long the oldest of them has waited; {same}",
+            lambda: wal.waiting(cluster).seconds,
+            is_largest=True,
+        ),
+        Gauge(
+            "pilotis_backup_age_seconds",
+            f"For how long there has been no newer backup; {same}",
+            lambda: catalogue.age(data_dir),
+            is_largest=True,
+        ),
+    ]

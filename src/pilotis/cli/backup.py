@@ -168,8 +168,10 @@ def accept(place: Command) -> Outcome:
     from pilotis.serve.quiet import accept as work
 
     was_quiet = work(place.settings)
-    text = "The server works from its next start on." if was_quiet else "The server is not a restored one."
-    return Outcome({"accepted": was_quiet}, [text])
+    if not was_quiet:
+        return Outcome({"accepted": False}, ["The server is not a restored one."])
+    beside = "If the server that was backed up still runs, give this one a backup store of its own first."
+    return Outcome({"accepted": True}, ["The server works from its next start on.", beside])
 
 
 def _require_store(place: Command) -> None:
