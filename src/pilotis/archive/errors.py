@@ -6,9 +6,9 @@ from pilotis.kit.errors import BadRequestError, ConflictError
 
 
 class InvalidArchiveError(BadRequestError):
-    """400 `INVALID_ARCHIVE`: the file is no archive of an app, is damaged or cut off, or says what it may not."""
+    """400 `INVALID_APP_ARCHIVE`: the file is no archive of an app, is damaged or cut off, or says what it may not."""
 
-    code = "INVALID_ARCHIVE"
+    code = "INVALID_APP_ARCHIVE"
 
 
 class ArchiveTooNewError(BadRequestError):

@@ -27,9 +27,9 @@ _OWN = ("__id", "__creator", "__created_at", "__updated_at", "__extra")
 
 
 class InvalidCatalogueError(BadRequestError):
-    """400 `INVALID_ARCHIVE`: the archive describes a table that no request could have made."""
+    """400 `INVALID_ARCHIVED_TABLE`: the archive describes a table that no request could have made."""
 
-    code = "INVALID_ARCHIVE"
+    code = "INVALID_ARCHIVED_TABLE"
 
 
 async def schemas(connection: Connection, app_id: UUID) -> list[TableSchema]:
