@@ -1063,6 +1063,10 @@ declare namespace Api {
     resumed_at_line: number | null;
     was_finished: boolean;
   }
+  interface ImportedMembers {
+    created: number;
+    rejected: Array<RejectedLine>;
+  }
   interface IncrementalResult {
     deployment: Deployment | null;
     missing: Array<MissingFile>;
@@ -1750,6 +1754,11 @@ declare namespace Api {
     code: string;
     message: string;
     last_line?: number;
+  }
+  interface RejectedLine {
+    line: number;
+    code: string;
+    message: string;
   }
   interface Rejection {
     status: number;
@@ -2958,6 +2967,7 @@ declare namespace Api {
     "POST /v1/apps/{}/mail/suppressions": Suppression;
     "POST /v1/apps/{}/mail/{}/retry": MailItem;
     "POST /v1/apps/{}/members": MemberRecord;
+    "POST /v1/apps/{}/members/import": ImportedMembers;
     "POST /v1/apps/{}/members/{}/sign-out-everywhere": SignedOut;
     "POST /v1/apps/{}/members/{}/token": MemberToken;
     "POST /v1/apps/{}/oauth/clients": CreatedClient;

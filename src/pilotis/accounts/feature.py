@@ -10,6 +10,8 @@ from pilotis.accounts.devices.service import Devices
 from pilotis.accounts.endpoints import MailSignInEndpoints, ProofEndpoints
 from pilotis.accounts.factors.endpoints import FactorEndpoints
 from pilotis.accounts.factors.service import Factors
+from pilotis.accounts.imports.endpoints import ImportEndpoints
+from pilotis.accounts.imports.service import Imports
 from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.mailing import Codes
 from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
@@ -36,6 +38,7 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         FactorEndpoints,
         PasskeyEndpoints,
         DeviceEndpoints,
+        ImportEndpoints,
     )
     archived: ClassVar[Archived] = {
         "account_passkeys": Copied(
@@ -56,6 +59,7 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
 
     proofs: Proofs
     factors: Factors
+    imports: Imports
 
 
 def feature(
@@ -90,6 +94,7 @@ def feature(
     )
     factors = Factors(floor.database, members.members, mail.mails, floor.passwords, floor.rate_limits, floor.secrets)
     passkeys = Passkeys(floor.database, members.members, factors, oauth.links, floor.base_url)
+    imports = Imports(floor.database, members.members, oauth.links)
     members.members.attach(proofs.claimed, end_of_email)
     return AccountsFeature(
         name="accounts",
@@ -99,9 +104,11 @@ def feature(
             FactorEndpoints(factors, passkeys),
             PasskeyEndpoints(passkeys),
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
+            ImportEndpoints(imports),
         ],
         jobs=[proofs.kind, sign_in.kind],
         periodic=periodic(floor.database),
         proofs=proofs,
         factors=factors,
+        imports=imports,
     )

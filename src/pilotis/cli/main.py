@@ -38,6 +38,7 @@ COMMANDS = {
     "event-type": "events",
     "event": "events",
     "mail": "mail",
+    "members": "members",
     "types": "types",
     "pull": "project",
     "diff": "project",

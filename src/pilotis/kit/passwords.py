@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
+from pilotis.kit import foreign_passwords
 from pilotis.kit.errors import UnavailableError
 
 MEMORY_KIB = 19 * 1024
@@ -22,7 +23,8 @@ Result = TypeVar("Result")
 class Passwords:
     """Hashes and verifies passwords, in one thread per core; argon2 runs without the GIL.
 
-    New hashes use m=`memory_kib`, t=`passes` and p=1; hashes with other parameters remain valid.
+    New hashes use m=`memory_kib`, t=`passes` and p=1; hashes with other parameters remain valid, and so do those that
+    other products have made, see `kit/foreign_passwords.py`.
 
     Beyond `max_waiting` concurrent calls further ones fail with `UnavailableError`: in a longer queue all callers would
     wait past their deadline.
@@ -75,10 +77,15 @@ class Passwords:
 
 
 def _matches(stored: str, password: str) -> bool:
+    if foreign_passwords.is_foreign(stored):
+        found = foreign_passwords.matches(stored, password.encode())
+        if found is not None:
+            return found
     from nacl.exceptions import CryptoError
-    from nacl.pwhash import argon2id
+    from nacl.pwhash import argon2i, argon2id
 
     try:
-        return argon2id.verify(stored.encode(), password.encode())
+        scheme = argon2i if stored.startswith("$argon2i$") else argon2id
+        return bool(scheme.verify(stored.encode(), password.encode()))
     except CryptoError:
         return False

@@ -33,6 +33,7 @@ from pilotis.http.api.principals import (
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
+from pilotis.kit.foreign_passwords import is_foreign
 from pilotis.kit.ids import uuid7, uuid7_text
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded, is_address
@@ -54,6 +55,7 @@ from pilotis.members.types import (
     CurrentMember,
     CustomDataResult,
     Method,
+    NewRecord,
     PasswordChange,
     SignedIn,
     SignedInGuest,
@@ -115,6 +117,20 @@ class NotAGuestError(ConflictError):
 
     code = "NOT_A_GUEST"
     message = "The token's member is not a guest. Sign up without a token to create another member."
+
+
+class MemberIdTakenError(ConflictError):
+    """409: a member with this id exists already, in this app."""
+
+    code = "MEMBER_ID_TAKEN"
+    message = "The app has a member with this id already."
+
+
+class AddressTakenError(ConflictError):
+    """409: the address is another member's; only the app's own side is told."""
+
+    code = "EMAIL_TAKEN"
+    message = "This e-mail address is another member's."
 
 
 class WrongPasswordError(ForbiddenError):
@@ -289,6 +305,9 @@ class Members:
         except ForbiddenError:
             await self._rate_limits.forgive(app, key)
             raise
+        if is_foreign(password_hash):
+            password_hash = await self._rehashed(app, account.member_id, password_hash, credentials.password)
+            account = msgspec.structs.replace(account, password_hash=password_hash)
         if account.factors or not admission.is_plain:
             return await self._sign_in_slowly(client, app, account, agent, key)
         member_id = account.member_id
@@ -310,6 +329,14 @@ class Members:
             refresh_token=tokens.refresh_token,
         )
 
+    async def _rehashed(self, app: AppInfo, member_id: str, old_hash: str, password: str) -> str:
+        """Replace the hash that another product has made of a password, and return the new one."""
+        new_hash = await self._passwords.hash(password)
+        async with self._database.transaction(app.app_id) as connection:
+            if not await store.replace_password(connection, app.app_id, member_id, old_hash, new_hash):
+                raise InvalidCredentialsError
+        return new_hash
+
     async def _sign_in_slowly(
         self, client: Client, app: AppInfo, account: records.Entrant, agent: str | None, key: str
     ) -> SignedIn:
@@ -322,6 +349,28 @@ class Members:
             entered = await self.gate.admit(connection, app, actor, entrant, ["password"], agent)
         await self._rate_limits.forgive(app, key)
         return settled(entered)
+
+    async def insert_imported(self, connection: Connection, app: AppInfo, actor: Actor, new: NewRecord) -> None:
+        """Insert a member of another product in the caller's transaction; nobody is signed in.
+
+        Raises `LoginIdTakenError`, `AddressTakenError`, `MemberIdTakenError`, and validation errors.
+        """
+        login_id = None if new.login_id is None else _login_id(app, new.login_id)
+        if login_id is not None and "@" in login_id:
+            owner = await store.by_email(connection, app.app_id, folded(login_id))
+            if owner is not None:
+                raise LoginIdTakenError
+        custom_data = custom_data_text(new.custom_data, app.limits)
+        roles, claims = distinct(new.roles), claims_text(new.claims)
+        email_folded = None if new.email is None else folded(new.email)
+        new = msgspec.structs.replace(new, login_id=login_id)
+        async with _unique_record():
+            row = await store.insert_imported(connection, app.app_id, new, email_folded, custom_data, roles, claims)
+        if row is None:
+            raise InvalidPublicKeyError
+        if email_folded is not None and self._verified is not None:
+            await self._verified(connection, app.app_id, email_folded)
+        await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_CREATED, actor, row)])
 
     async def create_guest(self, app: AppInfo, actor: Actor, agent: str | None) -> SignedInGuest:
         """Create an anonymous member and sign it in."""
@@ -900,6 +949,21 @@ async def _unique_login_id() -> AsyncGenerator[None]:
     except asyncpg.UniqueViolationError as error:
         if error.constraint_name == "login_id_unique":
             raise LoginIdTakenError from None
+        raise
+
+
+@asynccontextmanager
+async def _unique_record() -> AsyncGenerator[None]:
+    taken = {
+        "login_id_unique": LoginIdTakenError,
+        "members_email": AddressTakenError,
+        "members_pkey": MemberIdTakenError,
+    }
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        if error.constraint_name in taken:
+            raise taken[error.constraint_name] from None
         raise
 
 

@@ -23,6 +23,7 @@ from pilotis.members.records import (
     OwnRecord,
     SessionMember,
 )
+from pilotis.members.types import NewRecord
 from pilotis.security.sessions.service import session_insert, unused_successor
 from pilotis.security.sessions.types import BegunSession
 
@@ -131,6 +132,47 @@ async def insert(
         is_guest,
         roles,
         claims,
+    )
+    return None if row is None else MemberData(**row)
+
+
+async def insert_imported(
+    connection: Connection,
+    app_id: UUID,
+    new: NewRecord,
+    email_folded: str | None,
+    custom_data: str,
+    roles: Sequence[str],
+    claims: str,
+) -> MemberData | None:
+    """Insert a member of another product and return it; None if the app has been deleted meanwhile.
+
+    `custom_data` and `claims` are JSON objects.
+    """
+    row = await connection.fetchrow(
+        f"""
+        insert into pilotis.members (
+            app_id, member_id, login_id, email, email_folded, password_hash, nickname, is_guest, custom_data, roles,
+            claims, language, is_active, created_at
+        )
+        select a.app_id, $2, $3, $4, $5, $6, $7, false, $8::jsonb, $9::text[], $10::jsonb, $11, $12,
+            coalesce($13, now())
+        from pilotis.apps a where a.app_id = $1 and a.deleted_at is null
+        returning {_ITEM}
+        """,
+        app_id,
+        new.member_id,
+        new.login_id,
+        new.email,
+        email_folded,
+        new.password_hash,
+        new.nickname,
+        custom_data,
+        roles,
+        claims,
+        new.language,
+        new.is_active,
+        new.created_at,
     )
     return None if row is None else MemberData(**row)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -132,3 +133,19 @@ class Confirmation(msgspec.Struct):
     """A sentence that describes the result."""
 
     message: str
+
+
+class NewRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as another product has known it; `email` is verified, `password_hash` perhaps not one of ours."""
+
+    member_id: str
+    login_id: str | None
+    email: str | None
+    password_hash: str | None
+    nickname: str | None
+    custom_data: dict[str, Any]
+    roles: list[str]
+    claims: dict[str, Any]
+    language: Language | None
+    is_active: bool
+    created_at: datetime | None

@@ -46,6 +46,14 @@ class MemberLinks:
                 raise IdentityNotFoundError
             await record(connection, app_id, actor, "member.unlink", member_id, provider=provider)
 
+    async def link(
+        self, connection: Connection, app_id: UUID, member_id: str, provider: str, subject: str, email: str | None
+    ) -> bool:
+        """Link an account at a vendor to a member, in the caller's transaction; False if it is another member's."""
+        return await store.insert_identity(
+            connection, app_id, provider, subject, member_id, email, email is not None, None
+        )
+
     async def end_all(self, connection: Connection, app_id: UUID, actor: Actor, member_id: str) -> None:
         """Unlink all of a member's accounts at vendors and end all its connections, in the caller's transaction."""
         await store.delete_all_identities(connection, app_id, member_id)

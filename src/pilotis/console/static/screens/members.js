@@ -10,6 +10,7 @@ import { SearchBox, searched } from "../ui/search.js";
 import { parse } from "../grid/values.js";
 import { Belongings } from "./belongings.js";
 import { MemberFacts } from "./member-facts.js";
+import { MemberImport } from "./member-import.js";
 import { MemberLinks } from "./member-links.js";
 import { ListPager, listing } from "../ui/listing.js";
 import { MemberViews } from "../ui/member-views.js";
@@ -40,6 +41,7 @@ export function Screen() {
   const offset = Number(query.get("offset")) || 0;
   const chosen = query.get("member") || "";
   const [creating, setCreating] = useState(false);
+  const [importing, setImporting] = useState(false);
   const { data, error, reload } = useLoad(
     (signal) => onApp("/members", { query: { ...filters, limit: PAGE, offset }, signal }),
     [appId.value, filters, offset],
@@ -67,6 +69,7 @@ export function Screen() {
       </select>
       <span class="grow"></span>
       <span class="s12 soft num">${data && t.members.found(data.total_count)}</span>
+      <${Button} kind="small" why=${why()} onClick=${() => setImporting(true)}>${t.members.import}</${Button}>
       <${Button} kind="go small" icon="plus" why=${why()} onClick=${() => setCreating(true)}>
         ${t.members.create}
       </${Button}>
@@ -120,6 +123,7 @@ export function Screen() {
       </div>
       ${chosen && html`<${Member} key=${chosen} id=${chosen} changed=${reload} />`}
     </div>
+    ${importing && html`<${MemberImport} onClose=${() => setImporting(false)} done=${reload} />`}
     ${creating && html`<${NewMember}
       onClose=${() => setCreating(false)}
       done=${(/** @type {any} */ made) => (reload(), change({ member: made.member_id }))}

@@ -1,0 +1,1 @@
+"""Members that come from another product, with the hashes of their passwords."""
