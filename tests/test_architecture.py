@@ -66,6 +66,7 @@ DATA_LAYERS = [
 ]
 # Exceptions to "through its service or its types": modules without I/O that another feature computes with.
 EXCEPTIONS = {
+    "accounts.factors.errors",
     "apps.keys",
     "functions.webhook_form",
     "security.encryption.cipher",

@@ -66,6 +66,7 @@ from pilotis.security.feature import SecurityFeature
 from pilotis.serve.quiet import is_quiet
 from pilotis.settings import Settings
 from pilotis.teams.feature import TeamsFeature
+from pilotis.user_accounts.feature import UserAccountsFeature
 from pilotis.users.feature import UsersFeature
 from pilotis.webhooks.feature import WebhooksFeature
 from pilotis.workflows.feature import WorkflowsFeature
@@ -78,6 +79,7 @@ FEATURES: tuple[type[Feature], ...] = (
     MailFeature,
     AccountsFeature,
     AccountPagesFeature,
+    UserAccountsFeature,
     TeamsFeature,
     TablesFeature,
     KeysFeature,

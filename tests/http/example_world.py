@@ -99,6 +99,7 @@ _NEEDED = {
     "listWorkflowExecutions": "WORKFLOW_EXECUTION_ID",
     "publishMessage": "STREAM_ID",
     "listChannels": "STREAM_ID",
+    **dict.fromkeys(["deleteUserTotp", "createUserRecoveryCodes"], "USER_RECOVERY_KEY"),
     **dict.fromkeys(["listAppVariables", "deleteAppVariable"], "APP_VARIABLE_ID"),
     **dict.fromkeys(["listScopes", "deleteScope"], "SCOPE"),
     "listClients": "CLIENT_ID",
@@ -119,6 +120,8 @@ _NEEDED = {
 
 # What an operation changes or shows belongs to a console user that nothing else needs.
 _OWN_USER = {"listApps", "replaceUserPassword", "listOwnAuditEntries", "resetUserPassword", "deleteOwnSession"}
+_OWN_USER |= {"createUserTotp", "completeUserTotp", "deleteUserTotp", "createUserRecoveryCodes", "verifyUserSession"}
+_OWN_USER |= {"completeUserSignIn", "completeConsoleSignIn", "getUserFactors"}
 _OWN_USER |= {"getPreferences", "replacePreferences", "listOwnSessions"}
 
 
@@ -187,13 +190,7 @@ class World:
             invited = World(self._server, self._console)._user
             self.invitation_token = self._invite(invited["email"])["token"]
             self._console = invited
-        elif operation in {
-            "listApps",
-            "replaceUserPassword",
-            "listOwnAuditEntries",
-            "resetUserPassword",
-            "deleteOwnSession",
-        }:
+        elif operation in _OWN_USER:
             invitation = self._invite(f"{uuid.uuid4()}@example.com")
             body = {"email": invitation["email"], "password": PASSWORD, "token": invitation["token"]}
             self._console = self._asked("POST", "/v1/auth/signup", {}, body)
@@ -213,7 +210,7 @@ class World:
         elif operation == "replaceOwnPassword":
             body = {"token": self.sign_in_token}
             self._member = self._public("POST", "/v1/public/app-members/email-sign-in/confirm", body)
-        elif variable := _NEEDED.get(operation):
+        if variable := _NEEDED.get(operation):
             self.value(variable)
 
     @cached_property
@@ -851,6 +848,25 @@ class World:
             self._asked("POST", "/v1/invitations/accept", headers, {"token": invitation["token"]})
             return answer.json()
         return self._asked("POST", "/v1/auth/signup", {}, {**credentials, "token": invitation["token"]})
+
+    @cached_property
+    def user_totp_number(self) -> str:
+        """The code of an authenticator app that is to be set up."""
+        begun = self._asked("POST", "/v1/auth/factors/totp", self._console_headers)
+        return authenticator.code(begun["secret"])
+
+    @cached_property
+    def user_recovery_key(self) -> str:
+        body = {"code": self.user_totp_number}
+        codes = self._asked("POST", "/v1/auth/factors/totp/confirm", self._console_headers, body)["recovery_codes"]
+        return str(codes[0])
+
+    @property
+    def user_ticket_token(self) -> str:
+        assert self.user_recovery_key
+        body = {"email": self._console["email"], "password": PASSWORD}
+        with httpx.Client(base_url=self._server.url) as client:
+            return str(client.post("/v1/auth/signin", json=body).json()["ticket"])
 
     @property
     def user_id(self) -> str:

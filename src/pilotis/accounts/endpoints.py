@@ -8,7 +8,6 @@ from pilotis.accounts.errors import (
     InvalidMailCodeError,
     LastWayInError,
     PasswordSetError,
-    ReauthenticationRequiredError,
     TokenExpiredError,
 )
 from pilotis.accounts.examples import EXAMPLES
@@ -27,7 +26,7 @@ from pilotis.accounts.types import (
     ResetRequest,
 )
 from pilotis.http.api.endpoint import Endpoints, delete, post, put
-from pilotis.http.api.principals import Access
+from pilotis.http.api.principals import Access, ReauthenticationRequiredError
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pilotis.kit.errors import ConflictError, ForbiddenError, UnauthorizedError
+from pilotis.kit.errors import ConflictError, UnauthorizedError
 
 
 class TokenExpiredError(UnauthorizedError):
@@ -19,17 +17,6 @@ class InvalidMailCodeError(UnauthorizedError):
 
     code = "INVALID_MAIL_CODE"
     message = "The code is wrong or no longer valid. After five tries ask for another one."
-
-
-class ReauthenticationRequiredError(ForbiddenError):
-    """403: the session began more than five minutes ago; `methods` are those that `me/reauthenticate` takes."""
-
-    code = "REAUTHENTICATION_REQUIRED"
-    message = "Prove again who you are at me/reauthenticate, or sign in again: that must be less than 5 minutes ago."
-
-    def __init__(self, methods: Sequence[str]) -> None:
-        super().__init__()
-        self.extra = {"methods": list(methods)}
 
 
 class EmailVerifiedError(ConflictError):

@@ -20,7 +20,6 @@ from pilotis.accounts.errors import (
     InvalidMailCodeError,
     LastWayInError,
     PasswordSetError,
-    ReauthenticationRequiredError,
     TokenExpiredError,
 )
 from pilotis.accounts.mailing import CODE_LIFETIME, Codes, write_within_budget
@@ -28,7 +27,7 @@ from pilotis.accounts.store import NewProof, Proof
 from pilotis.accounts.types import EmailConfirmation, EmailTicket, EmailVerification, MailedReset, ResetRequest
 from pilotis.apps.service import Apps
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo
+from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo, ReauthenticationRequiredError
 from pilotis.jobs.kinds import Job, JobKind
 from pilotis.jobs.queue import Jobs
 from pilotis.kit import clock

@@ -27,7 +27,7 @@ from pilotis.apps.types import (
     ShownSecretKey,
 )
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
-from pilotis.http.api.principals import Access, RoleRequiredError
+from pilotis.http.api.principals import Access, ReauthenticationRequiredError, RoleRequiredError
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, ItemPage, Paging
 from pilotis.users.service import AppCreationNotAllowedError
@@ -69,7 +69,7 @@ class AppEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):
         """
         return await self._apps.update(call.principal, call.actor, body)
 
-    @delete("/v1/apps/:app_id", access=Access.APP_OWNER)
+    @delete("/v1/apps/:app_id", access=Access.APP_OWNER_FRESH, errors=[ReauthenticationRequiredError])
     async def delete(self, call: Call, app_id: UUID) -> Deleted:
         """Delete an app.
 
@@ -170,7 +170,13 @@ class KeyEndpoints(Endpoints, tag="Keys", examples=EXAMPLES):
         await self._keyring.revoke_public(app_id, call.actor, key_id)
         return Deleted("Public key revoked.", key_id)
 
-    @post("/v1/apps/:app_id/keys/secret", access=Access.APP_EDITOR, status=201, creates="key_id")
+    @post(
+        "/v1/apps/:app_id/keys/secret",
+        access=Access.APP_EDITOR_FRESH,
+        status=201,
+        creates="key_id",
+        errors=[ReauthenticationRequiredError],
+    )
     async def create_secret(self, call: Call, app_id: UUID, body: NewSecretKey) -> ShownSecretKey:
         """Create a secret key that acts for the console user on the app. It is shown only once.
 

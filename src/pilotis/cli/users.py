@@ -59,6 +59,19 @@ def reset(place: Place, email: str) -> Outcome:
     return Outcome(made, made, said=said)
 
 
+@command(user, "reset-factors")
+@_EMAIL
+def reset_factors(place: Place, email: str) -> Outcome:
+    """Remove the second factors of a console user that has lost them. The password alone is enough then."""
+
+    async def work(on: Session) -> dict[str, Any]:
+        from pilotis.user_accounts.feature import UserAccountsFeature
+
+        return {"user_id": await on.features.get(UserAccountsFeature).factors.reset(email), "email": email}
+
+    return told(place.run(work), f"{email} signs in with the password alone.")
+
+
 @command(user)
 @_EMAIL
 def deactivate(place: Place, email: str) -> Outcome:

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Annotated
 from uuid import UUID
 
+from pilotis.accounts.factors.errors import InvalidSecondFactorError
 from pilotis.console.assets import Asset, Assets
 from pilotis.console.context import Contexts
 from pilotis.console.examples import ATTENTION_EXAMPLES, CONTEXT_EXAMPLES, EXAMPLES, EXPOSURE_EXAMPLES, USAGE_EXAMPLES
@@ -19,6 +20,7 @@ from pilotis.console.types import (
     ConsoleSession,
     ExposureReport,
     RequestContext,
+    SessionSecondFactor,
     SessionStart,
     Usage,
     UsageQuery,
@@ -30,7 +32,8 @@ from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
-from pilotis.kit.errors import NotFoundError
+from pilotis.kit.errors import NotFoundError, RateLimitedError
+from pilotis.members.gate.service import SecondFactorRequiredError
 from pilotis.security.sessions.service import RefreshTokenReusedError
 from pilotis.users.service import InvalidUserCredentialsError, UserInactiveError, Users
 
@@ -80,7 +83,10 @@ class ConsoleEndpoints(Endpoints, tag="Console", examples=EXAMPLES):
     Only the routes below `/v1/auth/session` read a cookie, and only from pages of this server.
     """
 
-    def __init__(self, assets: Assets, sessions: BrowserSessions, users: Users, base_url: str, version: str) -> None:
+    def __init__(
+        self, assets: Assets, sessions: BrowserSessions, users: Users, base_url: str, version: str, *, sends_mail: bool
+    ) -> None:
+        self._sends_mail = sends_mail
         self._assets = assets
         self._sessions = sessions
         self._users = users
@@ -98,6 +104,7 @@ class ConsoleEndpoints(Endpoints, tag="Console", examples=EXAMPLES):
             setup_required=not await self._users.exist(),
             password_min_length=limits.password_min_length,
             password_max_length=limits.password_max_length,
+            sends_mail=self._sends_mail,
         )
 
     @post(
@@ -107,11 +114,24 @@ class ConsoleEndpoints(Endpoints, tag="Console", examples=EXAMPLES):
         console=True,
         origins="own",
         returns=ConsoleSession,
-        errors=[InvalidUserCredentialsError, UserInactiveError, OriginNotAllowedError],
+        errors=[InvalidUserCredentialsError, UserInactiveError, SecondFactorRequiredError, OriginNotAllowedError],
     )
     async def start(self, call: Call, body: SessionStart) -> Reply:
         """Sign a console user in in a browser; the refresh token is a cookie that scripts cannot read."""
         return _reply(await self._sessions.start(call.client, body, call.header(b"user-agent")))
+
+    @post(
+        "/v1/auth/session/second-factor",
+        access=Access.OPEN,
+        needs_room=False,
+        console=True,
+        origins="own",
+        returns=ConsoleSession,
+        errors=[InvalidSecondFactorError, RateLimitedError, OriginNotAllowedError],
+    )
+    async def finish(self, call: Call, body: SessionSecondFactor) -> Reply:
+        """Finish a sign-in in a browser that answered 401 `SECOND_FACTOR_REQUIRED`, by its ticket and a factor."""
+        return _reply(await self._sessions.finish(call.client, body, call.header(b"user-agent")))
 
     @post(
         "/v1/auth/session/refresh",

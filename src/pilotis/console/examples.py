@@ -23,6 +23,7 @@ EXAMPLES = [
             "setup_required": False,
             "password_min_length": 8,
             "password_max_length": 256,
+            "sends_mail": False,
         },
     ),
     Example(
@@ -30,6 +31,13 @@ EXAMPLES = [
         operation="signInToConsole",
         headers=_OWN,
         body={"email": "grace@example.com", "password": "correct horse battery"},
+        answer=_SESSION,
+    ),
+    Example(
+        route="POST /v1/auth/session/second-factor",
+        operation="completeConsoleSignIn",
+        headers=_OWN,
+        body={"ticket": "$USER_TICKET_TOKEN", "recovery_code": "$USER_RECOVERY_KEY"},
         answer=_SESSION,
     ),
     Example(

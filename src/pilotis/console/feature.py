@@ -29,6 +29,7 @@ from pilotis.functions.feature import FunctionsFeature
 from pilotis.hosting.feature import HostingFeature
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.api.schemas import Paging
+from pilotis.user_accounts.feature import UserAccountsFeature
 from pilotis.users.feature import UsersFeature
 from pilotis.webhooks.feature import WebhooksFeature
 from pilotis.workflows.feature import WorkflowsFeature
@@ -50,6 +51,7 @@ class ConsoleFeature(Feature, frozen=True, kw_only=True, eq=False):
 def feature(
     floor: Floor,
     users: UsersFeature,
+    user_accounts: UserAccountsFeature,
     apps: AppsFeature,
     tables: TablesFeature,
     rules: RulesFeature,
@@ -63,7 +65,7 @@ def feature(
 ) -> ConsoleFeature:
     """Return the feature."""
     assets = Assets()
-    sessions = BrowserSessions(users.users, floor.sessions, floor.limits)
+    sessions = BrowserSessions(users.users, user_accounts.factors, floor.sessions, floor.limits)
 
     async def exposure(app: AppInfo) -> Exposure:
         keys = await apps.keyring.in_force(app.app_id, secret=False)
@@ -103,7 +105,9 @@ def feature(
         name="console",
         endpoints=[
             ConsolePageEndpoints(assets, _sources(floor)),
-            ConsoleEndpoints(assets, sessions, users.users, floor.base_url, __version__),
+            ConsoleEndpoints(
+                assets, sessions, users.users, floor.base_url, __version__, sends_mail=user_accounts.sends_mail
+            ),
             ExposureEndpoints(exposure),
             AttentionEndpoints(attention),
             UsageEndpoints(usage),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import UUID
 
-from pilotis.console.types import ConsoleSession, SessionStart
+from pilotis.console.types import ConsoleSession, SessionSecondFactor, SessionStart
 from pilotis.http.api.cookies import SetCookie
 from pilotis.http.api.principals import Client, InvalidTokenError
 from pilotis.limits import Limits
 from pilotis.security.sessions.service import Sessions, refresh_lifetime
+from pilotis.user_accounts.service import UserFactorService
 from pilotis.users.service import Users
-from pilotis.users.types import UserSignIn
+from pilotis.users.types import SignedInUser, UserSignIn
 
 COOKIE = "pilotis_session"
 PATH = "/v1/auth/session"
@@ -29,14 +30,23 @@ class Opened(NamedTuple):
 class BrowserSessions:
     """Starts, refreshes and ends the sessions of browsers."""
 
-    def __init__(self, users: Users, sessions: Sessions, limits: Limits) -> None:
+    def __init__(self, users: Users, factors: UserFactorService, sessions: Sessions, limits: Limits) -> None:
         self._users = users
+        self._factors = factors
         self._sessions = sessions
         self._limits = limits
 
     async def start(self, client: Client, start: SessionStart, agent: str | None) -> Opened:
         """Sign in; raises the errors of `Users.sign_in`."""
         signed_in = await self._users.sign_in(client, UserSignIn(start.email, start.password), agent)
+        return await self._opened(signed_in, is_kept=start.remember)
+
+    async def finish(self, client: Client, given: SessionSecondFactor, agent: str | None) -> Opened:
+        """Finish a sign-in by a second factor; raises the errors of `UserFactorService.finish`."""
+        signed_in = await self._factors.finish(client, given, agent)
+        return await self._opened(signed_in, is_kept=given.remember)
+
+    async def _opened(self, signed_in: SignedInUser, *, is_kept: bool) -> Opened:
         session = ConsoleSession(
             user_id=signed_in.user_id,
             email=signed_in.email,
@@ -44,7 +54,7 @@ class BrowserSessions:
             expires_in=self._limits.access_token_seconds,
             may_create_apps=await self._users.may_create_apps(signed_in.user_id),
         )
-        return Opened(session, self._cookie(signed_in.refresh_token, is_kept=start.remember))
+        return Opened(session, self._cookie(signed_in.refresh_token, is_kept=is_kept))
 
     async def renew(self, value: str | None) -> Opened:
         """Exchange the cookie for the next one and an access token; raises `InvalidTokenError`."""

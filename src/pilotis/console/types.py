@@ -7,13 +7,15 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.user_accounts.types import UserSecondFactor
 from pilotis.users.types import Email, Password
 
 
 class ConsoleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What the console needs before sign-in.
 
-    `assets` changes with the console's files; `setup_required` is true while there is no console user.
+    `assets` changes with the console's files; `setup_required` is true while there is no console user. With
+    `sends_mail` forgotten passwords are reset by mail.
     """
 
     version: str
@@ -22,6 +24,7 @@ class ConsoleConfig(msgspec.Struct, frozen=True, kw_only=True):
     setup_required: bool
     password_min_length: int
     password_max_length: int
+    sends_mail: bool
 
 
 class SessionStart(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,6 +32,12 @@ class SessionStart(msgspec.Struct, forbid_unknown_fields=True):
 
     email: Email
     password: Password
+    remember: bool = False
+
+
+class SessionSecondFactor(UserSecondFactor, forbid_unknown_fields=True, kw_only=True):
+    """The ticket of a sign-in, and its second factor. With `remember`, the session outlives the browser."""
+
     remember: bool = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from pilotis.http.api.endpoint import Endpoints, delete, get, post, put
-from pilotis.http.api.principals import Access, Role, console
+from pilotis.http.api.principals import Access, ReauthenticationRequiredError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Paging
 from pilotis.mail.examples import EXAMPLES
@@ -56,7 +56,7 @@ class MailEndpoints(Endpoints, tag="Mail", examples=EXAMPLES):
         """Read how an app's mails are sent, without the password."""
         return await self._settings.read(call.app)
 
-    @put(_SETTINGS, access=Access.APP_OWNER)
+    @put(_SETTINGS, access=Access.APP_OWNER_FRESH, errors=[ReauthenticationRequiredError])
     async def replace_settings(self, call: Call, app_id: UUID, body: NewMailSettings) -> MailSettings:
         """Set an app's own SMTP server.
 

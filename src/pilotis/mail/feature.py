@@ -14,7 +14,7 @@ from pilotis.kit.smtp_urls import parse_smtp_url
 from pilotis.mail.endpoints import MailEndpoints
 from pilotis.mail.relays import Relay, Relays
 from pilotis.mail.sending import Sender
-from pilotis.mail.service import Mails
+from pilotis.mail.service import Mails, OperatorMail
 from pilotis.mail.settings import ServerMail, SettingsOfMail
 from pilotis.mail.tasks import periodic
 from pilotis.mail.templates import OwnTemplates
@@ -35,6 +35,7 @@ class MailFeature(Feature, frozen=True, kw_only=True, eq=False):
     templates: OwnTemplates
     operators: Relay | None
     """The SMTP server that the operator has configured."""
+    operator_mail: OperatorMail
 
 
 def feature(floor: Floor) -> MailFeature:
@@ -55,6 +56,7 @@ def feature(floor: Floor) -> MailFeature:
         floor.base_url,
         is_local=is_loopback(host),
     )
+    operators = configured and Relay(*configured, is_operators=True)
     templates = OwnTemplates(floor.database, floor.base_url)
     return MailFeature(
         name="mail",
@@ -64,7 +66,8 @@ def feature(floor: Floor) -> MailFeature:
         close=relays.close,
         mails=mails,
         templates=templates,
-        operators=configured and Relay(*configured, is_operators=True),
+        operators=operators,
+        operator_mail=OperatorMail(operators, relays),
     )
 
 

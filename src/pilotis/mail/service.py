@@ -304,6 +304,27 @@ class Mails:
             await record(connection, app.app_id, actor, "mail.unsuppress", hashed)
 
 
+class OperatorMail(NamedTuple):
+    """Mails of the server itself, to console users, by the operator's SMTP server; they are in no mailbox."""
+
+    relay: Relay | None
+    relays: Relays
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether there is an SMTP server."""
+        return self.relay is not None
+
+    async def send(self, purpose: Purpose, recipient: str, language: Language, link: str, lifetime: timedelta) -> None:
+        """Send a mail with a link at once, or nothing without a server; raises `DeferredError` or `RejectedError`."""
+        if self.relay is None:
+            return
+        composed = compose(language, purpose, {"app.name": "Pilotis", "link": link, "expires": lifetime})
+        body = Body(composed.text, composed.html)
+        message = build(uuid7(), self.relay.sender, self.relay.reply_to, recipient, language, composed.subject, body)
+        await self.relays.send(self.relay, message, recipient)
+
+
 def require_address(field: str, text: str) -> None:
     """Raise a 400 `INVALID_EMAIL` unless the text is one e-mail address."""
     if not is_address(text):

@@ -92,8 +92,8 @@ class RateLimits:
         counted = await self._counted(app, _COUNT, key, 1, limit, True)
         return _record_standing(client, limit, *counted)
 
-    async def attempt_factor(self, client: Client, app: AppInfo, key: str) -> Standing:
-        """Count an attempt with a member's second factor, over all its sign-ins; raises `RateLimitedError`.
+    async def attempt_factor(self, client: Client, app: AppInfo | None, key: str) -> Standing:
+        """Count an attempt with a second factor, over all sign-ins of its owner; raises `RateLimitedError`.
 
         There are a million codes, of which three are valid: ten tries an hour, with waits that double up to a day.
         """

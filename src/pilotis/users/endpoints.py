@@ -5,9 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
-from pilotis.http.api.principals import Access, RoleRequiredError
+from pilotis.http.api.principals import Access, ReauthenticationRequiredError, RoleRequiredError
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, ItemPage, Paging, Whole
+from pilotis.members.gate.service import SecondFactorRequiredError
 from pilotis.members.service import WrongPasswordError
 from pilotis.security.audit.service import AuditLog
 from pilotis.security.audit.types import AuditEntry, AuditQuery
@@ -78,10 +79,13 @@ class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
         access=Access.OPEN,
         needs_room=False,
         console=True,
-        errors=[InvalidUserCredentialsError, UserInactiveError],
+        errors=[InvalidUserCredentialsError, UserInactiveError, SecondFactorRequiredError],
     )
     async def sign_in(self, call: Call, body: UserSignIn) -> SignedInUser:
-        """Sign a console user in with e-mail and password."""
+        """Sign a console user in with e-mail and password.
+
+        One that has set up a second factor gets 401 `SECOND_FACTOR_REQUIRED` with a ticket instead of tokens.
+        """
         return await self._users.sign_in(call.client, body, call.user_agent)
 
     @get("/v1/auth/me", access=Access.CONSOLE)
@@ -106,12 +110,13 @@ class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
         console=True,
         rate="signup",
         needs_room=False,
-        errors=[InvalidResetLinkError, UserInactiveError],
+        errors=[InvalidResetLinkError, UserInactiveError, SecondFactorRequiredError],
     )
     async def reset_password(self, call: Call, body: PasswordReset) -> SignedInUser:
         """Set a forgotten password with the token of a link from `pilotis user reset`.
 
-        This ends all sessions of the console user and starts a new one.
+        This ends all sessions of the console user and starts a new one, once it has sent its second factor if it has
+        one.
         """
         return await self._users.reset_password(call.client, body, call.user_agent)
 
@@ -172,7 +177,11 @@ class RoleEndpoints(Endpoints, tag="Roles", examples=EXAMPLES):
         """List the console users with a role on the app."""
         return await self._roles.page(call.app, query)
 
-    @patch("/v1/apps/:app_id/users/:user_id", access=Access.APP_OWNER, errors=[AppUserNotFoundError, LastOwnerError])
+    @patch(
+        "/v1/apps/:app_id/users/:user_id",
+        access=Access.APP_OWNER_FRESH,
+        errors=[AppUserNotFoundError, LastOwnerError, ReauthenticationRequiredError],
+    )
     async def change(self, call: Call, app_id: UUID, user_id: UUID, body: RoleChange) -> AppUser:
         """Change a console user's role on the app. The last owner must remain an owner."""
         return await self._roles.change(call.principal, call.actor, user_id, body.role)
@@ -199,10 +208,10 @@ class InvitationEndpoints(Endpoints, tag="Invitations", examples=EXAMPLES):
 
     @post(
         "/v1/apps/:app_id/invitations",
-        access=Access.APP_OWNER,
+        access=Access.APP_OWNER_FRESH,
         status=201,
         creates="invitation_id",
-        errors=[AlreadyOnAppError],
+        errors=[AlreadyOnAppError, ReauthenticationRequiredError],
     )
     async def create(self, call: Call, app_id: UUID, body: NewInvitation) -> ShownInvitation:
         """Invite a person by e-mail address. Token and link are shown only once; sending them is up to you.

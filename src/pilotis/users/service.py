@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -15,15 +16,17 @@ from pilotis.db.pool import Database
 from pilotis.http.api.principals import OPERATOR, Actor, Client, InvalidTokenError, Role, TokenFault, UserInfo
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
+from pilotis.kit.crypto import secret_hash
 from pilotis.kit.errors import ConflictError, ForbiddenError, NotFoundError, PayloadTooLargeError, UnauthorizedError
 from pilotis.kit.ids import uuid7
 from pilotis.kit.passwords import Passwords
 from pilotis.limits import Limits
+from pilotis.members.gate.service import TICKET_LIFETIME, SecondFactorRequiredError, password_version
 from pilotis.members.service import WrongPasswordError, check_password
 from pilotis.security import single_use
 from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits, sign_in_key
-from pilotis.security.sessions.service import CONSOLE, SessionOrigin, Sessions
+from pilotis.security.sessions.service import CONSOLE, Proof, SessionOrigin, Sessions
 from pilotis.security.sessions.types import Session
 from pilotis.users import invitations, role_store, store
 from pilotis.users.types import (
@@ -42,6 +45,7 @@ from pilotis.users.types import (
 
 _FIRST_RUN = "first_run"
 _RESET = "password_reset"
+_TICKET_PREFIX = "uf_"
 _MAX_PREFERENCES = 16 * 1024
 
 
@@ -168,6 +172,8 @@ class Users:
     async def sign_in(self, client: Client, credentials: UserSignIn, agent: str | None = None) -> SignedInUser:
         """Sign a console user in; success and failure are recorded in the console's audit log.
 
+        Raises `SecondFactorRequiredError` for a user that has one.
+
         One rate limit applies to the combination of e-mail address and client address, another to the e-mail address.
         """
         email = normalised(credentials.email)
@@ -182,6 +188,11 @@ class Users:
             await self._rate_limits.forgive(None, key)
             await self._record_failure(client, user_id, email, "deactivated")
             raise UserInactiveError
+        if user.factors:
+            await self._rate_limits.forgive(None, key)
+            async with self._database.transaction(CONSOLE) as connection:
+                waiting = await self._ticket(connection, user)
+            raise waiting
         tokens = await self._sessions.sign_in(
             CONSOLE, str(user_id), key, user.password_hash, self.limits, SessionOrigin(client.address, agent)
         )
@@ -194,6 +205,70 @@ class Users:
         return SignedInUser(
             user_id=user_id, email=email, access_token=tokens.access_token, refresh_token=tokens.refresh_token
         )
+
+    async def _ticket(self, connection: Connection, user: store.StoredUser) -> SecondFactorRequiredError:
+        """Insert a ticket for a user that has a second factor, and return the error that has it."""
+        minted = single_use.mint(_TICKET_PREFIX, CONSOLE)
+        version = password_version(user.password_hash)
+        expires_at = await store.insert_ticket(connection, minted.hash, user.user_id, version, TICKET_LIFETIME)
+        return SecondFactorRequiredError(minted.text, user.factors, expires_at, "/v1/auth/second-factor")
+
+    async def count_try(self, text: str) -> store.Ticket | None:
+        """Count a try of a ticket and return it; None for an unknown or expired one, or after five tries."""
+        return await store.count_try(self._database.of(CONSOLE), secret_hash(text))
+
+    async def finish(
+        self, connection: Connection, client: Client, ticket: store.Ticket, method: str, agent: str | None
+    ) -> SignedInUser | None:
+        """Sign in whose ticket it is, in the transaction that uses the second factor.
+
+        None if the ticket was used, the password has changed, or the user was deactivated.
+        """
+        await store.lock(connection, ticket.user_id)
+        user = await store.by_id(connection, ticket.user_id)
+        if user is None or not user.is_active or password_version(user.password_hash) != ticket.password_version:
+            return None
+        if not await store.use_ticket(connection, ticket.ticket_hash):
+            return None
+        user_id = user.user_id
+        tokens = await self._sessions.start(
+            connection,
+            CONSOLE,
+            str(user_id),
+            self.limits,
+            SessionOrigin(client.address, agent),
+            proof=Proof(["password", method], 2),
+        )
+        actor = Actor("console_user", str(user_id), client.request_id)
+        await record(connection, CONSOLE, actor, "user.sign_in", user_id, address=client.address, method=method)
+        return SignedInUser(
+            user_id=user_id, email=user.email, access_token=tokens.access_token, refresh_token=tokens.refresh_token
+        )
+
+    async def require_password(self, client: Client, user_id: UUID, password: str) -> None:
+        """Verify a console user's password; raises `WrongPasswordError`. Tries are counted for the user."""
+        row = await store.by_id(self._database.of(CONSOLE), user_id)
+        if row is None:
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
+        key = f"password:console:{user_id}"
+        await self._rate_limits.attempt_password(client, None, key)
+        if not await self._passwords.verify(row.password_hash, password):
+            raise WrongPasswordError
+        await self._rate_limits.forgive(None, key)
+
+    async def reprove(self, connection: Connection, user: UserInfo, method: str, level: int) -> datetime | None:
+        """Record that a console user has proved again in its session who it is, and return when."""
+        if user.session_id is None:
+            return None
+        return await self._sessions.reprove(connection, CONSOLE, user.session_id, method, level)
+
+    async def set_factors(
+        self, connection: Connection, actor: Actor, user_id: UUID, factors: Sequence[str], action: str
+    ) -> None:
+        """Record which kinds of second factors a console user has, as `action` has changed them."""
+        await store.set_factors(connection, user_id, factors)
+        await store.end_tickets(connection, user_id)
+        await record(connection, CONSOLE, actor, action, user_id)
 
     async def _record_failure(self, client: Client, user_id: UUID | None, email: str, reason: str) -> None:
         # With and without an account, so that neither the log's size nor the time to write it reveals the difference.
@@ -227,6 +302,7 @@ class Users:
         async with self._database.transaction(CONSOLE) as connection:
             if not await store.replace_password(connection, user_id, row.password_hash, new_hash):
                 raise WrongPasswordError
+            await store.end_tickets(connection, user_id)
             await single_use.revoke(connection, CONSOLE, _RESET, str(user_id))
             ended = await self._sessions.revoke_all(connection, CONSOLE, str(user_id), kept=user.session_id)
             await record(connection, CONSOLE, actor, "user.change_password", user_id, sessions=ended)
@@ -254,7 +330,7 @@ class Users:
     async def reset_password(self, client: Client, reset: PasswordReset, agent: str | None = None) -> SignedInUser:
         """Replace a password with the token of a reset link, end the user's sessions, and sign it in.
 
-        Raises `InvalidResetLinkError`.
+        Raises `InvalidResetLinkError`, and for a user that has a second factor `SecondFactorRequiredError`.
         """
         check_password(reset.password, self.limits)
         # Check the token before computing a hash, which is expensive.
@@ -275,11 +351,17 @@ class Users:
             await record(
                 connection, CONSOLE, actor, "user.reset_password", user_id, sessions=ended, address=client.address
             )
-            tokens = await self._sessions.start(
-                connection, CONSOLE, str(user_id), self.limits, SessionOrigin(client.address, agent)
-            )
+            await store.end_tickets(connection, user_id)
+            # Who reads the link has not shown the second factor.
+            waiting = await self._ticket(connection, user) if user.factors else None
+            if waiting is None:
+                tokens = await self._sessions.start(
+                    connection, CONSOLE, str(user_id), self.limits, SessionOrigin(client.address, agent)
+                )
         # A user who forgot the password has probably tried several.
         await self._rate_limits.forgive(None, sign_in_key(client, None, user.email))
+        if waiting is not None:
+            raise waiting
         return SignedInUser(
             user_id=user_id, email=user.email, access_token=tokens.access_token, refresh_token=tokens.refresh_token
         )
@@ -300,7 +382,8 @@ class Users:
             raise UserInactiveError
         await self._sessions.tokens_used([(claims, row.unused_successor)])
         role = row.role
-        return UserInfo(user_id, row.email, session_id), Role[role.upper()] if role else None
+        user = UserInfo(user_id, row.email, session_id, row.proved_at, tuple(row.factors), row.level)
+        return user, Role[role.upper()] if role else None
 
     async def require_active(self, user_id: UUID) -> None:
         """Raise `InvalidTokenError` for a deleted user, `UserInactiveError` for a deactivated one."""

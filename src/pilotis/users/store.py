@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
@@ -22,6 +23,7 @@ class StoredUser(msgspec.Struct, frozen=True):
     password_hash: str
     is_active: bool
     created_at: datetime
+    factors: list[str]
 
 
 class SessionUser(msgspec.Struct, frozen=True):
@@ -31,8 +33,20 @@ class SessionUser(msgspec.Struct, frozen=True):
     is_active: bool
     role: str | None
     unused_successor: UUID | None
+    proved_at: datetime
+    factors: list[str]
+    level: int
 
 
+class Ticket(msgspec.Struct, frozen=True):
+    """A sign-in of a console user that waits for its second factor."""
+
+    ticket_hash: bytes
+    user_id: UUID
+    password_version: bytes
+
+
+_MAX_TRIES = 5
 _USER = columns(StoredUser)
 
 # The console user with the e-mail address $8: an account of `RateLimits.attempt_sign_in`.
@@ -139,7 +153,7 @@ async def of_session(
     row = await database.fetchrow(
         f"""
         select u.email, u.is_active, (select role from pilotis.app_users where app_id = $5 and user_id = $3) as role,
-            {unused_successor} as unused_successor
+            {unused_successor} as unused_successor, coalesce(s.auth_time, s.created_at) as proved_at, u.factors, s.level
         from pilotis.sessions s join pilotis.users u on u.user_id = $3
         where s.app_id = $1 and s.session_id = $2 and s.subject = $4
             and s.revoked_at is null and s.expires_at > now()
@@ -163,3 +177,58 @@ async def role_on(database: Database, app_id: UUID, user_id: UUID) -> str | None
         tenant=CONSOLE,
     )
     return role
+
+
+async def set_factors(connection: Connection, user_id: UUID, factors: Sequence[str]) -> None:
+    """Record which kinds of second factors a console user has."""
+    await connection.execute(
+        "update pilotis.users set factors = $2, updated_at = now() where user_id = $1", user_id, factors
+    )
+
+
+async def insert_ticket(
+    connection: Connection, ticket_hash: bytes, user_id: UUID, password_version: bytes, lifetime: timedelta
+) -> datetime:
+    """Insert the ticket of a sign-in that waits for a second factor, and return when it expires."""
+    expires_at: datetime = await connection.fetchval(
+        """
+        insert into pilotis.user_tickets (ticket_hash, user_id, password_version, expires_at)
+        values ($1, $2, $3, now() + $4::interval) returning expires_at
+        """,
+        ticket_hash,
+        user_id,
+        password_version,
+        lifetime,
+    )
+    return expires_at
+
+
+async def count_try(connection: TenantDatabase, ticket_hash: bytes) -> Ticket | None:
+    """Count a try of a ticket and return it; None without one, or after five tries."""
+    row = await connection.fetchrow(
+        f"""
+        update pilotis.user_tickets set tries = tries + 1
+        where ticket_hash = $1 and tries < {_MAX_TRIES} and expires_at > now()
+        returning {columns(Ticket)}
+        """,
+        ticket_hash,
+    )
+    return None if row is None else Ticket(**row)
+
+
+async def use_ticket(connection: Connection, ticket_hash: bytes) -> bool:
+    """Use a ticket in the caller's transaction; of concurrent callers one gets True."""
+    tag = await connection.execute(
+        "delete from pilotis.user_tickets where ticket_hash = $1 and expires_at > now()", ticket_hash
+    )
+    return tag == "DELETE 1"
+
+
+async def end_tickets(connection: Connection, user_id: UUID) -> None:
+    """Delete all tickets of a console user."""
+    await connection.execute("delete from pilotis.user_tickets where user_id = $1", user_id)
+
+
+async def delete_expired_tickets(connection: Connection) -> None:
+    """Delete tickets that have expired."""
+    await connection.execute("delete from pilotis.user_tickets where expires_at < now()")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.accounts.errors import ReauthenticationRequiredError
 from pilotis.accounts.factors.errors import (
     FactorNotFoundError,
     InvalidSecondFactorError,
@@ -27,7 +26,7 @@ from pilotis.accounts.passkeys.errors import InvalidPasskeyError
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.passkeys.types import PasskeySignIn
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
-from pilotis.http.api.principals import Access, Role, console
+from pilotis.http.api.principals import Access, ReauthenticationRequiredError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.kit.errors import RateLimitedError
 from pilotis.members.administration.service import MemberNotFoundError

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from asyncpg import Connection
 
 from pilotis import __version__
-from pilotis.accounts.errors import ReauthenticationRequiredError
-from pilotis.accounts.factors import store, totp
+from pilotis.accounts.factors import store
 from pilotis.accounts.factors.errors import (
     FactorNotFoundError,
     InvalidSecondFactorError,
@@ -32,7 +31,17 @@ from pilotis.accounts.passkeys import store as passkey_store
 from pilotis.accounts.passkeys.shown import shown
 from pilotis.accounts.service import require_fresh
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError, MemberInfo, TokenFault
+from pilotis.db.versions import is_known_everywhere
+from pilotis.http.api.principals import (
+    Actor,
+    AppInfo,
+    Client,
+    InvalidTokenError,
+    MemberInfo,
+    ReauthenticationRequiredError,
+    TokenFault,
+)
+from pilotis.kit import totp
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.passwords import Passwords
@@ -90,7 +99,7 @@ class Factors:
         sealed = vault.sealed_totp(member.member_id, secret)
         async with self._database.transaction(app.app_id) as connection:
             await require_fresh(self._members, connection, app, member)
-            if not await store.is_known_everywhere(connection, __version__):
+            if not await is_known_everywhere(connection, __version__):
                 raise UpgradeUnfinishedError
             if not await store.put_totp(connection, app.app_id, member.member_id, sealed):
                 raise TotpSetError

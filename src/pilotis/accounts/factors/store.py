@@ -129,11 +129,3 @@ async def use_recovery_code(connection: Connection, app_id: UUID, member_id: str
         code,
     )
     return tag == "DELETE 1"
-
-
-async def is_known_everywhere(connection: Connection | TenantDatabase, version: str) -> bool:
-    """Return whether all nodes have this version: an older one would not ask for second factors."""
-    older = await connection.fetchval(
-        "select true from pilotis.nodes where version <> $1 and lease_until > now() limit 1", version
-    )
-    return not older

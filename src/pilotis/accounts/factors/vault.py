@@ -10,8 +10,9 @@ from uuid import UUID
 
 from asyncpg import Connection
 
-from pilotis.accounts.factors import recovery, store, totp
+from pilotis.accounts.factors import store
 from pilotis.accounts.factors.types import NewRecoveryCodes, Reauthentication, SecondFactor
+from pilotis.kit import recovery_codes, totp
 from pilotis.members.types import Method
 from pilotis.security.encryption.types import Purpose
 
@@ -46,7 +47,7 @@ class Vault(NamedTuple):
         return step is not None and await store.use_step(connection, self.app_id, member_id, found.secret, step)
 
     async def _use_recovery_code(self, connection: Connection, member_id: str, code: str) -> bool:
-        wanted = recovery.normal(code)
+        wanted = recovery_codes.normal(code)
         for number, sealed in await store.recovery_codes(connection, self.app_id, member_id):
             if hmac.compare_digest(self.decrypt(Purpose.RECOVERY_CODE, f"{member_id}/{number}", sealed), wanted):
                 return await store.use_recovery_code(connection, self.app_id, member_id, number, sealed)
@@ -54,9 +55,9 @@ class Vault(NamedTuple):
 
     async def new_codes(self, connection: Connection, member_id: str) -> NewRecoveryCodes:
         """Replace a member's recovery codes, and return the new ones."""
-        codes = recovery.new_codes()
+        codes = recovery_codes.new_codes()
         sealed = [
-            self.encrypt(Purpose.RECOVERY_CODE, f"{member_id}/{number}", recovery.normal(code))
+            self.encrypt(Purpose.RECOVERY_CODE, f"{member_id}/{number}", recovery_codes.normal(code))
             for number, code in enumerate(codes, 1)
         ]
         await store.put_recovery_codes(connection, self.app_id, member_id, sealed)

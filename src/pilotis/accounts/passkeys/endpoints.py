@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.accounts.errors import LastWayInError, ReauthenticationRequiredError
+from pilotis.accounts.errors import LastWayInError
 from pilotis.accounts.factors.errors import InvalidSecondFactorError, LastFactorError, UpgradeUnfinishedError
 from pilotis.accounts.passkeys.errors import InvalidPasskeyError, PasskeyNotFoundError, TooManyPasskeysError
 from pilotis.accounts.passkeys.examples import EXAMPLES
@@ -19,7 +19,7 @@ from pilotis.accounts.passkeys.types import (
     SecondFactorTicket,
 )
 from pilotis.http.api.endpoint import Endpoints, delete, patch, post
-from pilotis.http.api.principals import Access
+from pilotis.http.api.principals import Access, ReauthenticationRequiredError
 from pilotis.http.api.request import Call
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError
 from pilotis.members.service import LoginDisabledError

@@ -16,13 +16,13 @@ from pilotis import __version__
 from pilotis.accounts.errors import LastWayInError
 from pilotis.accounts.factors.errors import InvalidSecondFactorError, LastFactorError, UpgradeUnfinishedError
 from pilotis.accounts.factors.service import Factors
-from pilotis.accounts.factors.store import is_known_everywhere
 from pilotis.accounts.passkeys import store
 from pilotis.accounts.passkeys.errors import InvalidPasskeyError, PasskeyNotFoundError, TooManyPasskeysError
 from pilotis.accounts.passkeys.shown import shown
 from pilotis.accounts.passkeys.types import NewPasskey, Passkey, PasskeyChallenge, PasskeySignIn
 from pilotis.accounts.service import require_fresh
 from pilotis.db.pool import Database
+from pilotis.db.versions import is_known_everywhere
 from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo
 from pilotis.kit import json
 from pilotis.kit.crypto import random_token, secret_hash

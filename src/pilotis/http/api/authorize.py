@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from uuid import UUID
 
 from pilotis.http.api import capabilities
@@ -25,13 +26,15 @@ from pilotis.http.api.principals import (
     Principal,
     PublicClient,
     PublicKeyRequiredError,
+    ReauthenticationRequiredError,
     Role,
     SecretKeyRequiredError,
     TokenRequiredError,
+    UserInfo,
     with_capabilities,
 )
 from pilotis.http.api.request import NOBODY, Call
-from pilotis.kit import ids
+from pilotis.kit import clock, ids
 from pilotis.kit.errors import InvalidIdError, UnauthorizedError
 
 APP_PARAMETER = "app_id"
@@ -206,8 +209,19 @@ class _Ways:
             # An invalid token precedes an invalid id.
             user = await self._authenticator.console_user(token)
             if role is None:
+                self._require_fresh(call, user.user)
                 return user
-        return await self._authenticator.user_on_app(token, self._app_id(values), role)
+        principal = await self._authenticator.user_on_app(token, self._app_id(values), role)
+        self._require_fresh(call, principal.user)
+        return principal
+
+    def _require_fresh(self, call: Call, user: UserInfo) -> None:
+        """Raise the error of a console user whose last proof was too long ago for what the route does."""
+        seconds = call.server.limits.console_fresh_seconds
+        if self._access.fresh and seconds and user.session_id is not None:
+            proved_at = user.proved_at
+            if proved_at is None or clock.now() - proved_at > timedelta(seconds=seconds):
+                raise ReauthenticationRequiredError(user.factors or ["password"])
 
     def _app_id(self, values: tuple[str, ...]) -> UUID:
         return _uuid(f"{APP_PARAMETER} in the path", self._app_text(values))

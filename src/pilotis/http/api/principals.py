@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import enum
 import functools
-from collections.abc import Awaitable, Callable, Mapping, MutableSequence
+from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
@@ -63,11 +64,16 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     APP_VIEWER: ClassVar[Access]
     APP_EDITOR: ClassVar[Access]
     APP_OWNER: ClassVar[Access]
+    APP_EDITOR_FRESH: ClassVar[Access]
+    APP_OWNER_FRESH: ClassVar[Access]
+    CONSOLE_FRESH: ClassVar[Access]
 
     any_of: tuple[frozenset[Credential], ...] = ()
     role: Role | None = None
     scope: str | None = None
     provisional: bool = False
+    fresh: bool = False
+    """Whether a console user must have proved recently who it is."""
 
     def takes(self, *credentials: Credential) -> bool:
         """Whether exactly these credentials together are sufficient."""
@@ -124,15 +130,18 @@ def public(*, scope: str | None = None, oauth: bool = False) -> Access:
     return Access(any_of=_sets(*sets), scope=scope)
 
 
-def console(role: Role | None = None, *, secret_key: bool = False, scope: str | None = None) -> Access:
+def console(
+    role: Role | None = None, *, secret_key: bool = False, scope: str | None = None, fresh: bool = False
+) -> Access:
     """Return the access of a console route, about the app in its path if it requires a role.
 
-    With `secret_key`, a secret key of that app is accepted too, with the lower of its own role and its user's.
+    With `secret_key`, a secret key of that app is accepted too, with the lower of its own role and its user's. With
+    `fresh`, a console user must have proved within `console_fresh_seconds` who it is.
     """
     sets = [(Credential.CONSOLE,)]
     sets += [(Credential.SECRET_KEY,)] if secret_key else []
     sets += [(Credential.FUNCTION,)] if scope else []
-    return Access(any_of=_sets(*sets), role=role, scope=scope)
+    return Access(any_of=_sets(*sets), role=role, scope=scope, fresh=fresh)
 
 
 Access.OPEN = Access()
@@ -146,6 +155,9 @@ Access.CONSOLE = console()
 Access.APP_VIEWER = console(Role.VIEWER)
 Access.APP_EDITOR = console(Role.EDITOR)
 Access.APP_OWNER = console(Role.OWNER)
+Access.APP_EDITOR_FRESH = console(Role.EDITOR, fresh=True)
+Access.APP_OWNER_FRESH = console(Role.OWNER, fresh=True)
+Access.CONSOLE_FRESH = console(fresh=True)
 
 
 class AppInfo(msgspec.Struct, frozen=True):
@@ -202,6 +214,12 @@ class UserInfo(msgspec.Struct, frozen=True):
     user_id: UUID
     email: str
     session_id: UUID | None
+    proved_at: datetime | None = None
+    """When the user has last proved in the session who it is."""
+    factors: tuple[str, ...] = ()
+    """The kinds of second factors that the user has set up."""
+    level: int = 1
+    """With how many factors the user has signed in."""
 
 
 class _Caller(msgspec.Struct, frozen=True):
@@ -485,6 +503,17 @@ class InvalidTokenError(UnauthorizedError):
         text = message or (fault and _FAULTS[fault]) or self.message
         details = [Detail("Authorization", fault.value, text)] if fault else []
         super().__init__(text, details=details, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
+
+
+class ReauthenticationRequiredError(ForbiddenError):
+    """403: the session has proved too long ago whose it is; `methods` are those that `reauthenticate` takes."""
+
+    code = "REAUTHENTICATION_REQUIRED"
+    message = "Prove again who you are by reauthenticate, or sign in again: the last time was too long ago."
+
+    def __init__(self, methods: Sequence[str]) -> None:
+        super().__init__()
+        self.extra = {"methods": list(methods)}
 
 
 class RoleRequiredError(ForbiddenError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
-from pilotis.http.api.principals import Role, console
+from pilotis.http.api.principals import ReauthenticationRequiredError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, Whole
 from pilotis.members.administration.examples import EXAMPLES
@@ -69,9 +69,9 @@ class MemberAdministrationEndpoints(Endpoints, tag="App member administration", 
 
     @post(
         f"{_MEMBER}/token",
-        access=console(Role.EDITOR),
+        access=console(Role.EDITOR, fresh=True),
         needs_room=False,
-        errors=[MemberNotFoundError, MemberInactiveError],
+        errors=[MemberNotFoundError, MemberInactiveError, ReauthenticationRequiredError],
     )
     async def token(self, call: Call, app_id: UUID, member_id: str) -> MemberToken:
         """Get an access token of a member for 5 minutes, to try requests as the member; the audit log has each.

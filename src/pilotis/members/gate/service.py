@@ -77,8 +77,8 @@ class SecondFactorRequiredError(UnauthorizedError):
     code = "SECOND_FACTOR_REQUIRED"
     message = "Send a second factor with this ticket to /v1/public/app-members/second-factor."
 
-    def __init__(self, ticket: str, factors: Sequence[str], expires_at: datetime) -> None:
-        super().__init__()
+    def __init__(self, ticket: str, factors: Sequence[str], expires_at: datetime, route: str | None = None) -> None:
+        super().__init__(f"Send a second factor with this ticket to {route}." if route else None)
         self.extra = {"ticket": ticket, "factors": list(factors), "expires_at": rfc3339(expires_at)}
 
 

@@ -54,7 +54,10 @@ _SIGN_IN_MEMBER = _SIGN_IN.format(
 )
 _SIGN_IN_USER = _SIGN_IN.format(
     session=_SESSION,
-    account="select from pilotis.users where user_id = ($3::text)::uuid and password_hash = $7 and is_active",
+    account="""
+        select from pilotis.users
+        where user_id = ($3::text)::uuid and password_hash = $7 and is_active and factors = '{}'
+    """,
     more="",
     columns=", address, user_agent",
     values=", $8::text, $9::text",

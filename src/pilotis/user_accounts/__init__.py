@@ -1,0 +1,1 @@
+"""Second factors of console users, and their forgotten passwords by mail."""
