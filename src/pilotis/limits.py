@@ -67,7 +67,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Lifetime of an invitation to an app."""
     idempotency_hours: App[Annotated[int, msgspec.Meta(ge=1, le=7 * 24, extra={"unit": "hours"})]] = 24
     """Time for which a repeated request with an `Idempotency-Key` gets the first answer."""
-    console_fresh_seconds: Annotated[int, msgspec.Meta(ge=0, extra={"unit": "seconds"})] = 3600
+    console_fresh_seconds: Annotated[int, msgspec.Meta(ge=0, le=366 * 24 * 3600, extra={"unit": "seconds"})] = 3600
     """Time since a console user's last proof of who it is, after which secret keys, roles and deletion ask again.
 
     0 = never.

@@ -358,6 +358,7 @@ declare namespace Api {
     setup_required: boolean;
     password_min_length: number;
     password_max_length: number;
+    sends_mail: boolean;
   }
   interface ConsoleInvocationResult {
     success: boolean;
@@ -1768,6 +1769,9 @@ declare namespace Api {
     message: string;
     id: string;
   }
+  interface Reproved {
+    auth_time: string;
+  }
   interface RequestContext {
     request_id: string;
     entries: Array<ContextEntry>;
@@ -2447,6 +2451,10 @@ declare namespace Api {
     is_active: boolean;
     created_at: string;
   }
+  interface UserFactors {
+    totp: TotpFactor | null;
+    recovery_codes: RecoveryCodesLeft;
+  }
   interface UserPreferences {
     preferences: Record<string, any>;
   }
@@ -2725,6 +2733,7 @@ declare namespace Api {
     "DELETE /v1/apps/{}/webhooks/{}": Deleted;
     "DELETE /v1/apps/{}/workflows/{}": Deleted;
     "DELETE /v1/apps/{}/workflows/{}/trigger": Deleted;
+    "DELETE /v1/auth/factors/totp": Deleted;
     "DELETE /v1/auth/session": Deleted;
     "DELETE /v1/auth/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me": DeletedAccount;
@@ -2871,6 +2880,7 @@ declare namespace Api {
     "GET /v1/apps/{}/workflows/{}/trigger": WorkflowTrigger;
     "GET /v1/apps/{}/workflows/{}/versions/{}": Workflow;
     "GET /v1/auth/audit-log": AuditEntryPage;
+    "GET /v1/auth/factors": UserFactors;
     "GET /v1/auth/logout": Confirmation;
     "GET /v1/auth/me": User;
     "GET /v1/auth/me/preferences": UserPreferences;
@@ -3005,12 +3015,19 @@ declare namespace Api {
     "POST /v1/apps/{}/workflows/{}/executions/{}/replay": Accepted;
     "POST /v1/apps/{}/workflows/{}/trigger": WorkflowTrigger;
     "POST /v1/apps/{}/workflows/{}/trigger/rotate": WorkflowTrigger;
+    "POST /v1/auth/factors/recovery-codes": RecoveryCodesInput;
+    "POST /v1/auth/factors/totp": TotpInput;
+    "POST /v1/auth/factors/totp/confirm": RecoveryCodesInput;
     "POST /v1/auth/logout": Confirmation;
     "POST /v1/auth/oauth/exchange": Exchanged;
     "POST /v1/auth/password-reset": SignedInUser;
+    "POST /v1/auth/password-reset/request": Confirmation;
     "POST /v1/auth/re-issue": TokenPair;
+    "POST /v1/auth/reauthenticate": Reproved;
+    "POST /v1/auth/second-factor": SignedInUser;
     "POST /v1/auth/session": ConsoleSession;
     "POST /v1/auth/session/refresh": ConsoleSession;
+    "POST /v1/auth/session/second-factor": ConsoleSession;
     "POST /v1/auth/signin": SignedInUser;
     "POST /v1/auth/signup": SignedInUser;
     "POST /v1/integrations/events": PublishedEvent | PublishedEvents;

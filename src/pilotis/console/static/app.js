@@ -1,11 +1,11 @@
 /** The console: which screen stands at which address, and what is asked before any is shown. */
 import { html, render, useEffect, useState } from "./vendor/view.js";
 import { t } from "./strings/index.js";
-import { ended, upgraded, user, watch } from "./state/api.js";
+import { doubted, ended, upgraded, user, watch } from "./state/api.js";
 import { app, appId, apps, loadApps, openApp } from "./state/app.js";
 import * as begun from "./state/begin.js";
 import { follow, go, href, match, place } from "./state/router.js";
-import { Invitation, SetUp, SignIn, SignInDialog } from "./screens/entry.js";
+import { Invitation, ProofDialog, SetUp, SignIn, SignInDialog } from "./screens/entry.js";
 import { cover } from "./ui/cover.js";
 import { isCommand, plain } from "./ui/format.js";
 import { Icon } from "./ui/icons.js";
@@ -147,6 +147,7 @@ function Screens({ config, path }) {
               : null}
     </${Shell}>
     ${PaletteDialog && html`<${PaletteDialog} onClose=${() => setPalette(null)} />`}
+    ${doubted.value && html`<${ProofDialog} />`}
     ${ended.value && html`<${SignInDialog} />`}
     ${upgraded.value && html`<aside class="upgraded" role="status">
       <${Icon} name="info" />

@@ -23,8 +23,8 @@ function succeeded(user) {
   document.getElementById("intro").hidden = true;
   document.querySelector("h1").textContent = "Password set";
   const email = document.createElement("strong");
-  email.textContent = user.email;
-  show("success", "You can now sign in as ", email, " with the new password.");
+  email.textContent = user.email || "";
+  show("success", "You can now sign in ", user.email ? "as " : "", email, " with the new password.");
   status.tabIndex = -1;
   status.focus();
 }
@@ -47,7 +47,8 @@ form.addEventListener("submit", async (event) => {
       body: JSON.stringify({ token, password: form.elements.password.value }),
     });
     const body = await answer.json();
-    if (answer.ok) succeeded(body);
+    // With a second factor the password is set, and the sign-in asks for that.
+    if (answer.ok || body.code === "SECOND_FACTOR_REQUIRED") succeeded(body);
     else failed(body);
   } catch {
     show("error", "Pilotis cannot be reached. Is it still running? Try again.");

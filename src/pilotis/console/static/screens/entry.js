@@ -1,7 +1,7 @@
 /** The ways in: signing in, setting up, accepting an invitation. Each ends signed in. */
 import { html, useEffect, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { request, signIn, user } from "../state/api.js";
+import { doubted, finishSignIn, proveAgain, proveNothing, request, signIn, user } from "../state/api.js";
 import { apps } from "../state/app.js";
 import { go, place } from "../state/router.js";
 import { Icon } from "../ui/icons.js";
@@ -41,11 +41,22 @@ function Credentials({ email: known = "", done }) {
   const [email, setEmail] = useState(known);
   const [password, setPassword] = useState("");
   const [remember, setRemember] = useState(true);
+  const [ticket, setTicket] = useState("");
   const { busy, error, run } = useAction(async () => {
-    await signIn(email, password, remember);
+    try {
+      await signIn(email, password, remember);
+    } catch (failure) {
+      if (/** @type {any} */ (failure).code !== "SECOND_FACTOR_REQUIRED") throw failure;
+      return setTicket(/** @type {any} */ (failure).ticket);
+    }
     done();
   });
   const wait = useWait(error);
+  if (ticket)
+    return html`<${SecondFactor}
+      finish=${async (/** @type {string} */ code) => (await finishSignIn(ticket, code, remember), done())}
+      back=${() => setTicket("")}
+    />`;
   return html`<form
     class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), wait || busy || run())}
   >
@@ -72,6 +83,77 @@ function Credentials({ email: known = "", done }) {
   </form>`;
 }
 
+/**
+ * The code of an authenticator app, or one of recovery.
+ * @param {{finish: (code: string) => Promise<unknown>, back: () => void}} props
+ */
+function SecondFactor({ finish, back }) {
+  const [code, setCode] = useState("");
+  const { busy, error, run } = useAction(() => finish(code));
+  const wait = useWait(error);
+  useEffect(() => /** @type {HTMLElement | null} */ (document.querySelector("[name=code]"))?.focus(), []);
+  return html`<form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), busy || run())}>
+    <${TextField}
+      label=${t.factorCode} name="code" autocomplete="one-time-code" required maxlength="20" value=${code}
+      onInput=${setCode} help=${t.factorHelp} spellcheck="false"
+    />
+    ${error && html`<p class="notice bad" role="alert">
+      <${Icon} name="fail" />
+      <span>${wait ? t.waitSeconds(wait) : said(error)}</span>
+    </p>`}
+    <${Button} kind="go" type="submit" busy=${busy}>${t.signIn}</${Button}>
+    <${Button} kind="flat" onClick=${back}>${t.back}</${Button}>
+  </form>`;
+}
+
+/** The dialog that asks again who the user is, before what is dangerous. */
+export function ProofDialog() {
+  const [proof, setProof] = useState("");
+  const { busy, error, run } = useAction(() => proveAgain(proof));
+  const byPassword = doubted.value?.methods.includes("password");
+  const close = html`
+    <span class="grow"></span>
+    <${Button} onClick=${proveNothing}>${t.cancel}</${Button}>
+    <${Button} kind="go" busy=${busy} onClick=${() => proof && run()}>${t.proceed}</${Button}>
+  `;
+  return html`<${Dialog} title=${t.proveTitle} onClose=${proveNothing} footer=${close}>
+    <form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), busy || run())}>
+      <p class="soft">${t.proveText}</p>
+      ${byPassword
+        ? html`<${TextField}
+            label=${t.password} type="password" autocomplete="current-password" required value=${proof}
+            onInput=${setProof} wrong=${error && said(error)}
+          />`
+        : html`<${TextField}
+            label=${t.factorCode} autocomplete="one-time-code" required maxlength="20" value=${proof}
+            onInput=${setProof} help=${t.factorHelp} wrong=${error && said(error)}
+          />`}
+    </form>
+  </${Dialog}>`;
+}
+
+/** A mail with a link for a new password. */
+function Forgotten() {
+  const [email, setEmail] = useState("");
+  const [isAsked, setAsked] = useState(false);
+  const { busy, error, run } = useAction(async () => {
+    await request("/v1/auth/password-reset/request", { method: "POST", body: { email } });
+    setAsked(true);
+  });
+  if (isAsked)
+    return html`<p class="notice info" role="status"><${Icon} name="info" /><span>${t.resetAsked}</span></p>`;
+  return html`<details class="forgotten">
+    <summary class="s12 soft">${t.forgottenQuestion}</summary>
+    <form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), busy || run())}>
+      <${TextField}
+        label=${t.email} type="email" autocomplete="username" required maxlength="254" value=${email}
+        onInput=${setEmail} help=${t.resetHelp} wrong=${error && said(error)}
+      />
+      <${Button} type="submit" busy=${busy}>${t.resetAction}</${Button}>
+    </form>
+  </details>`;
+}
+
 /** Go to where the user wanted to, within the console. */
 function proceed() {
   const wanted = place.value.query.get("to") || "/";
@@ -88,7 +170,9 @@ export function SignIn({ config }) {
   return html`<${Entry} title=${t.signIn} lead=${new URL(config.base_url).host}>
     ${config.setup_required && html`<p class="notice info"><${Icon} name="info" /><span>${t.setupFirst}</span></p>`}
     <${Credentials} done=${proceed} />
-    <p class="s12 soft">${t.forgotten} <code>pilotis user reset</code></p>
+    ${config.sends_mail
+      ? html`<${Forgotten} />`
+      : html`<p class="s12 soft">${t.forgotten} <code>pilotis user reset</code></p>`}
   </${Entry}>`;
 }
 

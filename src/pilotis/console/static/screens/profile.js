@@ -4,6 +4,7 @@ import { locale, t, worded } from "../strings/index.js";
 import { request, user } from "../state/api.js";
 import { store } from "../state/app.js";
 import { ago, browser, moment, plain } from "../ui/format.js";
+import { Factors } from "./factors.js";
 import {
   Bones,
   Button,
@@ -31,6 +32,7 @@ export function Screen({ config }) {
       <p>${user.value?.email}</p>
       <${Password} config=${config} />
     </section>
+    <section class="slab pad"><h2>${t.profile.factors}</h2><${Factors} /></section>
     <section class="slab pad"><h2>${t.profile.looks}</h2><${Looks} /></section>
     <section class="slab"><header><h2>${t.profile.sessions}</h2></header><${Sessions} /></section>
     <section class="slab"><header><h2>${t.profile.log}</h2></header><${Log} /></section>

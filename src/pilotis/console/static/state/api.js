@@ -17,8 +17,8 @@ const SILENCE_MS = 90000;
 export class ApiError extends Error {
   /**
    * @param {number} status
-   * @param {{code?: string, message?: string, request_id?: string, details?: {field?: string, message?: string}[]}}
-   *   body
+   * @param {{code?: string, message?: string, request_id?: string, details?: {field?: string, message?: string}[],
+   *   ticket?: string, methods?: string[]}} body
    */
   constructor(status, body, retryAfter = 0) {
     super(body.message || "");
@@ -27,6 +27,8 @@ export class ApiError extends Error {
     this.requestId = body.request_id || "";
     this.details = body.details || [];
     this.retryAfter = retryAfter;
+    this.ticket = body.ticket || "";
+    this.methods = body.methods || [];
   }
 
   /** What the answer says of one field of the request. @param {string} name */
@@ -41,6 +43,10 @@ export const user = signal(
 );
 /** Whether a session ended while the user was at work: the sign-in dialog then stands over the screen. */
 export const ended = signal(false);
+/** What waits until the user has proved again who it is: a dialog then stands over the screen. */
+export const doubted = signal(
+  /** @type {{methods: string[], proved: Promise<boolean>, resume: (proved: boolean) => void} | null} */ (null),
+);
 /** Whether the last request was answered. Where not, `watch` asks until one is. */
 export const reachable = signal(true);
 /** Whether the server has other files than this page: an upgrade. */
@@ -95,6 +101,37 @@ export async function signIn(email, password, remember) {
 }
 
 /**
+ * Finish a sign-in that asked for a second factor; raises `ApiError`.
+ * @param {string} ticket @param {string} code @param {boolean} remember
+ */
+export async function finishSignIn(ticket, code, remember) {
+  begin(await send("/v1/auth/session/second-factor", { method: "POST", body: { ticket, remember, ...factor(code) } }));
+}
+
+/** A code of the authenticator app has six digits, one of recovery is longer. @param {string} code */
+const factor = (code) =>
+  /^\d{6}$/.test(code.replace(/\s/g, "")) ? { totp: code.replace(/\s/g, "") } : { recovery_code: code.trim() };
+
+/**
+ * Prove again who the user is, so that the requests that wait for that are sent again; raises `ApiError`.
+ * @param {string} proof the password, or a code where the user has a second factor
+ */
+export async function proveAgain(proof) {
+  const waited = doubted.peek();
+  const body = waited?.methods.includes("password") ? { password: proof } : factor(proof);
+  await send("/v1/auth/reauthenticate", { method: "POST", body });
+  doubted.value = null;
+  waited?.resume(true);
+}
+
+/** Let the requests that wait for a proof fail. */
+export function proveNothing() {
+  const waited = doubted.peek();
+  doubted.value = null;
+  waited?.resume(false);
+}
+
+/**
  * Send a request that needs no session.
  * @template {string} P @param {P} path @returns {Promise<Api.Answer<"GET", P>>}
  */
@@ -145,6 +182,10 @@ export async function request(path, options) {
     try {
       return await send(path, options || {});
     } catch (error) {
+      if (error instanceof ApiError && error.code === "REAUTHENTICATION_REQUIRED" && attempt <= 2) {
+        if (await proved(error.methods)) continue;
+        throw error;
+      }
       const over =
         error instanceof ApiError && error.status === 401 && ["INVALID_TOKEN", "TOKEN_REQUIRED"].includes(error.code);
       if (!over || attempt > 2) throw error;
@@ -154,6 +195,17 @@ export async function request(path, options) {
       }
     }
   }
+}
+
+/** Wait until the user has proved again who it is, or does not want to. @param {string[]} methods */
+function proved(methods) {
+  let waiting = doubted.peek();
+  if (!waiting) {
+    let resume = (/** @type {boolean} */ _proved) => {};
+    const promise = new Promise((/** @type {(proved: boolean) => void} */ resolve) => (resume = resolve));
+    doubted.value = waiting = { methods, proved: promise, resume };
+  }
+  return waiting.proved;
 }
 
 /**
