@@ -81,7 +81,7 @@ EXCEPTIONS = {
 WITHOUT_TENANT = {"server", "db.extensions"}
 ACQUIRING = {"connection", "transaction", "statement", "fetch", "fetchrow", "fetchval", "execute", "executemany"}
 # Services of another name: a part that is one module, and what calls functions.
-SERVICES = {"functions.calls", "security.authenticator", "security.rate_limits", "security.single_use"}
+SERVICES = {"functions.calls", "members.hooks", "security.authenticator", "security.rate_limits", "security.single_use"}
 
 
 @cache

@@ -113,7 +113,7 @@ MAKES |= {
 }
 # What is accepted now and done later.
 ACCEPTS = {"execute", "replay", ":token", "email", "email-sign-in", "messages"}
-ACCEPTING = {"/v1/public/app-members/password-reset"}
+ACCEPTING = {"/v1/public/app-members/password-reset", "/v1/auth/password-reset/request"}
 
 
 @pytest.mark.parametrize("endpoint", [e for e in ENDPOINTS if e.method == "POST"], ids=name_of)

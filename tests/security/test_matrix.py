@@ -375,6 +375,9 @@ PAST_THE_GATE |= {"ProofEndpoints.reset_password": 401, "ProofEndpoints.undo_ema
 PAST_THE_GATE |= {"MailSignInEndpoints.confirm": 401, "FactorEndpoints.finish": 401}
 # The member has a password, another one than the request's, and no second factor.
 PAST_THE_GATE |= {"ProofEndpoints.set_first_password": 409, "FactorEndpoints.reauthenticate": 403}
+PAST_THE_GATE |= {
+    f"UserFactorEndpoints.{name}": 404 for name in ("confirm_totp", "remove_totp", "renew_recovery_codes")
+}
 PAST_THE_GATE |= {f"FactorEndpoints.{name}": 404 for name in ("confirm_totp", "remove_totp", "renew_recovery_codes")}
 # These ways to sign in are off in a new app.
 PAST_THE_GATE |= {"MailSignInEndpoints.ask": 403, "FactorEndpoints.begin_totp": 403}

@@ -26,14 +26,10 @@ declare namespace Api {
     pending_email: string | null;
     language: string | null;
   }
-  interface AccountSettings {
-    sign_up: "closed" | "open";
-    login_id_form: "any" | "email";
-    email_verification: "off" | "optional" | "required";
-    second_factor: "off" | "optional" | "required";
-    methods: SignInMethods;
-    passkey_domain: string | null;
-    allowed_origins: Array<string>;
+  interface AccountHooks {
+    before_sign_up: string | null;
+    before_sign_in: string | null;
+    send_mail: string | null;
   }
   interface Accumulator {
     "$sum"?: Expression;
@@ -118,6 +114,16 @@ declare namespace Api {
     updated_at: string;
     deleted_at: string | null;
     role: string;
+  }
+  interface AppAccountSettings {
+    sign_up: "closed" | "open";
+    login_id_form: "any" | "email";
+    email_verification: "off" | "optional" | "required";
+    second_factor: "off" | "optional" | "required";
+    methods: SignInMethods;
+    passkey_domain: string | null;
+    allowed_origins: Array<string>;
+    hooks: AccountHooks;
   }
   interface AppLimits {
     limits: Record<string, Limit>;
@@ -2786,7 +2792,7 @@ declare namespace Api {
     "GET /v1/account/oauth/connections": ConnectionPage;
     "GET /v1/apps": AppPage;
     "GET /v1/apps/{}": App;
-    "GET /v1/apps/{}/account-settings": AccountSettings;
+    "GET /v1/apps/{}/account-settings": AppAccountSettings;
     "GET /v1/apps/{}/ai-provider": AiProvider;
     "GET /v1/apps/{}/attention": Attention;
     "GET /v1/apps/{}/audit-log": AuditEntryPage;
@@ -2924,7 +2930,7 @@ declare namespace Api {
     "GET /v1/triggers/{}": Triggered;
     "GET /v1/uploads/tus/{}": UploadProgress;
     "PATCH /v1/apps/{}": App;
-    "PATCH /v1/apps/{}/account-settings": AccountSettings;
+    "PATCH /v1/apps/{}/account-settings": AppAccountSettings;
     "PATCH /v1/apps/{}/functions/{}": Function;
     "PATCH /v1/apps/{}/functions/{}/env": VariableList;
     "PATCH /v1/apps/{}/functions/{}/triggers/{}": Trigger;

@@ -33,6 +33,7 @@ from pilotis.kit import json
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
+from pilotis.members.hooks import HookFailedError, RejectedByHookError
 from pilotis.members.service import LoginDisabledError, NoPasswordError, SignUpClosedError, WrongPasswordError
 from pilotis.members.types import Account, Confirmation, DeletedAccount, SignedIn
 
@@ -184,6 +185,8 @@ class MailSignInEndpoints(Endpoints, tag="App member authentication", examples=E
             MemberBannedError,
             SignUpClosedError,
             SecondFactorRequiredError,
+            RejectedByHookError,
+            HookFailedError,
         ],
     )
     async def confirm(self, call: Call, body: EmailSignInConfirmation) -> Reply:

@@ -32,6 +32,7 @@ from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
 from pilotis.mail.service import Mails, NewMail, require_address
 from pilotis.members.gate.service import SecondFactorRequiredError, settled
+from pilotis.members.hooks import Passes
 from pilotis.members.service import EmailTakenError, LoginDisabledError, Members, require_open
 from pilotis.members.types import Method, SignedIn
 from pilotis.oauth.social.service import SocialLogin
@@ -121,12 +122,16 @@ class MailSignIn:
                 raise InvalidMailCodeError
         else:
             method, proof = "email_link", await self._by_link(app, given.token or "")
+
+        async def attempt(passes: Passes) -> tuple[SignedIn | SecondFactorRequiredError, bool]:
+            async with self._database.transaction(app.app_id) as connection:
+                if not await store.use(connection, app.app_id, proof.proof_id):
+                    raise InvalidMailCodeError if method == "email_code" else TokenExpiredError
+                return await self._enter(connection, app, client, proof, method, agent, passes)
+
         for last in (False, True):
             try:
-                async with self._database.transaction(app.app_id) as connection:
-                    if not await store.use(connection, app.app_id, proof.proof_id):
-                        raise InvalidMailCodeError if method == "email_code" else TokenExpiredError
-                    entered, is_new = await self._enter(connection, app, client, proof, method, agent)
+                entered, is_new = await self._members.hooks.passing(app, client, attempt)
                 break
             except EmailTakenError:
                 # Another sign-in has just made the member.
@@ -144,7 +149,14 @@ class MailSignIn:
         return proof
 
     async def _enter(
-        self, connection: Connection, app: AppInfo, client: Client, proof: Proof, method: Method, agent: str | None
+        self,
+        connection: Connection,
+        app: AppInfo,
+        client: Client,
+        proof: Proof,
+        method: Method,
+        agent: str | None,
+        passes: Passes,
     ) -> tuple[SignedIn | SecondFactorRequiredError, bool]:
         """Sign in the member with the address as it is now; make it if there is none."""
         owner = await self._members.by_email(connection, app.app_id, proof.email_folded)
@@ -163,14 +175,15 @@ class MailSignIn:
             else:
                 require_open(app)
                 is_new = True
-                member_id = await self._members.join(
-                    connection, app, Actor("public", None, client.request_id), proof.email
-                )
+                nobody = Actor("public", None, client.request_id)
+                member_id = await self._members.join(connection, app, nobody, proof.email, method, passes)
         entrant = await self._members.gate.lock(connection, app.app_id, member_id)
         if folded(entrant.email or "") != proof.email_folded:
             raise TokenExpiredError
         actor = Actor("member", member_id, client.request_id)
-        entered = await self._members.gate.admit(connection, app, actor, entrant, [method], agent, is_new=is_new)
+        entered = await self._members.gate.admit(
+            connection, app, actor, entrant, [method], agent, is_new=is_new, passes=passes
+        )
         return entered, is_new
 
     async def _run(self, job: Job[SignInJob]) -> None:

@@ -9,9 +9,9 @@ from pilotis.apps.keyring import KeyNotFoundError, Keyring
 from pilotis.apps.service import AppNotDeletedError, AppNotFoundError, Apps
 from pilotis.apps.settings import AppSettings
 from pilotis.apps.types import (
-    AccountSettings,
     AccountSettingsChange,
     App,
+    AppAccountSettings,
     AppChange,
     AppLimits,
     AuthSettings,
@@ -116,12 +116,12 @@ class AppSettingsEndpoints(Endpoints, tag="App settings", examples=EXAMPLES):
         return self._settings.public_accounts(call.app)
 
     @get("/v1/apps/:app_id/account-settings", access=Access.APP_VIEWER)
-    async def accounts(self, call: Call, app_id: UUID) -> AccountSettings:
+    async def accounts(self, call: Call, app_id: UUID) -> AppAccountSettings:
         """Read how members make accounts and prove who they are."""
         return self._settings.accounts(call.app)
 
     @patch("/v1/apps/:app_id/account-settings", access=Access.APP_OWNER)
-    async def change_accounts(self, call: Call, app_id: UUID, body: AccountSettingsChange) -> AccountSettings:
+    async def change_accounts(self, call: Call, app_id: UUID, body: AccountSettingsChange) -> AppAccountSettings:
         """Change how members make accounts and prove who they are; absent settings stay as they are.
 
         Sessions that have begun go on as they are; a setting that requires a proof applies to the next sign-in.

@@ -124,6 +124,7 @@ EXAMPLES = [
             "methods": {"password": True, "email_code": False, "email_link": False, "passkey": False},
             "passkey_domain": None,
             "allowed_origins": [],
+            "hooks": {"before_sign_up": None, "before_sign_in": None, "send_mail": None},
         },
     ),
     Example(
@@ -138,6 +139,7 @@ EXAMPLES = [
             "methods": {"password": True, "email_code": True, "email_link": False, "passkey": False},
             "passkey_domain": None,
             "allowed_origins": [],
+            "hooks": {"before_sign_up": None, "before_sign_in": None, "send_mail": None},
         },
     ),
     Example(

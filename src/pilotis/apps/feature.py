@@ -35,6 +35,7 @@ class AppsFeature(Feature, frozen=True, kw_only=True, eq=False):
     keyring: Keyring
     statistics: Statistics
     requests: Requests
+    settings: AppSettings
 
 
 def feature(floor: Floor) -> AppsFeature:
@@ -43,6 +44,7 @@ def feature(floor: Floor) -> AppsFeature:
     keyring = Keyring(floor.database, apps)
     statistics = Statistics(floor.database)
     requests = Requests(floor.database)
+    settings = AppSettings(floor.database, apps, floor.limits)
 
     async def start() -> None:
         statistics.requests.start()
@@ -57,7 +59,7 @@ def feature(floor: Floor) -> AppsFeature:
         name="apps",
         endpoints=[
             AppEndpoints(apps),
-            AppSettingsEndpoints(AppSettings(floor.database, apps, floor.limits)),
+            AppSettingsEndpoints(settings),
             KeyEndpoints(keyring),
             StatsEndpoints(statistics),
             AppStatsEndpoints(statistics),
@@ -71,4 +73,5 @@ def feature(floor: Floor) -> AppsFeature:
         keyring=keyring,
         statistics=statistics,
         requests=requests,
+        settings=settings,
     )

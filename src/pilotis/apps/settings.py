@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +12,9 @@ from pilotis.apps import store
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.apps.store import LiveApp
 from pilotis.apps.types import (
-    AccountSettings,
+    AccountHooks,
     AccountSettingsChange,
+    AppAccountSettings,
     AppLimits,
     AuthSettings,
     Limit,
@@ -34,6 +36,11 @@ class AppSettings:
         self._database = database
         self._apps = apps
         self._limits = limits
+        self._is_function: Callable[[UUID, UUID], Awaitable[bool]] | None = None
+
+    def attach(self, is_function: Callable[[UUID, UUID], Awaitable[bool]]) -> None:
+        """Set what tells whether an app has a function."""
+        self._is_function = is_function
 
     def auth(self, app: AppInfo) -> AuthSettings:
         """Return how an app's members may sign in."""
@@ -58,9 +65,9 @@ class AppSettings:
             await record(connection, app_id, actor, "auth_settings.update", app_id, **msgspec.structs.asdict(settings))
         return settings
 
-    def accounts(self, app: AppInfo) -> AccountSettings:
+    def accounts(self, app: AppInfo) -> AppAccountSettings:
         """Return how an app's members make accounts and prove who they are."""
-        return AccountSettings(**_account_fields(app.accounts, has_passwords=app.allow_id_password_login))
+        return _app_accounts(app.accounts, has_passwords=app.allow_id_password_login)
 
     def public_accounts(self, app: AppInfo) -> PublicAccountSettings:
         """Return what a page that signs members in must know."""
@@ -72,10 +79,13 @@ class AppSettings:
             password_max_length=app.limits.password_max_length,
         )
 
-    async def change_accounts(self, app_id: UUID, actor: Actor, change: AccountSettingsChange) -> AccountSettings:
+    async def change_accounts(self, app_id: UUID, actor: Actor, change: AccountSettingsChange) -> AppAccountSettings:
         """Change the given account settings of an app, and return all."""
-        methods = _given(change.methods)
-        given = {name: value for name, value in _given(change).items() if name != "methods"}
+        methods, hooks = _given(change.methods), _given(change.hooks)
+        given = {name: value for name, value in _given(change).items() if name not in {"methods", "hooks"}}
+        for name, function_id in hooks.items():
+            if function_id is not None and not (self._is_function and await self._is_function(app_id, function_id)):
+                raise invalid(f"hooks.{name}", f"hooks.{name}: the app has no such function.", "NO_SUCH_FUNCTION")
         password: bool | None = methods.pop("password", None)
         async with self._apps.change(app_id) as connection:
             row = await store.read_app(connection, app_id)
@@ -83,10 +93,11 @@ class AppSettings:
                 raise AppNotFoundError
             stored = msgspec.json.decode(row.account_settings, type=account_settings.AccountSettings)
             stored = msgspec.structs.replace(stored, **given, **methods)
+            stored = msgspec.structs.replace(stored, hooks=msgspec.structs.replace(stored.hooks, **hooks))
             if fault := account_settings.passkey_fault(stored.passkey_domain, stored.allowed_origins):
                 raise invalid(*fault)
             row = await store.update_account_settings(connection, app_id, json.encode(stored).decode(), password)
-            settings = AccountSettings(**_account_fields(stored, has_passwords=row.allow_id_password_login))
+            settings = _app_accounts(stored, has_passwords=row.allow_id_password_login)
             changes = msgspec.to_builtins(change)
             await record(connection, app_id, actor, "account_settings.update", app_id, **changes)
         return settings
@@ -144,6 +155,11 @@ class AppSettings:
 
 def _given(change: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
+
+
+def _app_accounts(stored: account_settings.AccountSettings, *, has_passwords: bool) -> AppAccountSettings:
+    hooks = AccountHooks(**msgspec.structs.asdict(stored.hooks))
+    return AppAccountSettings(**_account_fields(stored, has_passwords=has_passwords), hooks=hooks)
 
 
 def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: bool) -> dict[str, Any]:

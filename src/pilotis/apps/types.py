@@ -110,6 +110,28 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_origins: list[str]
 
 
+class AccountHooks(msgspec.Struct, frozen=True, kw_only=True):
+    """The functions, by their ids, that decide on sign-ups and sign-ins, and that send mails in place of SMTP."""
+
+    before_sign_up: UUID | None
+    before_sign_in: UUID | None
+    send_mail: UUID | None
+
+
+class AppAccountSettings(AccountSettings, frozen=True, kw_only=True):
+    """How an app's members make accounts and prove who they are, and the functions bound to that."""
+
+    hooks: AccountHooks
+
+
+class AccountHooksChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The functions to bind; null removes one, absent ones stay."""
+
+    before_sign_up: UUID | msgspec.UnsetType | None = msgspec.UNSET
+    before_sign_in: UUID | msgspec.UnsetType | None = msgspec.UNSET
+    send_mail: UUID | msgspec.UnsetType | None = msgspec.UNSET
+
+
 class PublicAccountSettings(AccountSettings, frozen=True, kw_only=True):
     """What a page that signs members in must know: also whether there are guests, and the vendors of social login."""
 
@@ -129,6 +151,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     methods: SignInMethodsChange = SignInMethodsChange()
     passkey_domain: Annotated[str, msgspec.Meta(max_length=253)] | msgspec.UnsetType | None = msgspec.UNSET
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
+    hooks: AccountHooksChange = AccountHooksChange()
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):

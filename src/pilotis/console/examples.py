@@ -38,7 +38,7 @@ EXAMPLES = [
         operation="completeConsoleSignIn",
         headers=_OWN,
         body={"ticket": "$USER_TICKET_TOKEN", "recovery_code": "$USER_RECOVERY_KEY"},
-        answer=_SESSION,
+        answer={**_SESSION, "email": "…"},
     ),
     Example(
         route="POST /v1/auth/session/refresh", operation="refreshConsoleSession", headers=_BROWSER, answer=_SESSION

@@ -40,6 +40,7 @@ from pilotis.functions.errors import (
     SourceTooLargeError,
     TriggerNotFoundError,
     TriggerStorageNotFoundError,
+    UsedAsHookError,
     VariableNotFoundError,
     VersionNotFoundError,
     VersionNotReadyError,
@@ -293,7 +294,7 @@ class FunctionEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         """Change a function; absent fields keep their values. `is_active: false` disables it."""
         return await self._functions.change(call.app, call.actor, function_id, body)
 
-    @delete(_ONE, access=EDITOR, errors=[FunctionNotFoundError, FunctionInUseError])
+    @delete(_ONE, access=EDITOR, errors=[FunctionNotFoundError, FunctionInUseError, UsedAsHookError])
     async def remove(self, call: Call, app_id: UUID, function_id: UUID, query: FunctionDeletion) -> Deleted:
         """Delete a function with its versions, variables, triggers and records.
 

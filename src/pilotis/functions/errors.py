@@ -136,6 +136,13 @@ class InvalidVariableNameError(BadRequestError):
     )
 
 
+class UsedAsHookError(ConflictError):
+    """409: the app's account settings bind the function to sign-ups, sign-ins or mails."""
+
+    code = "USED_AS_HOOK"
+    message = "The account settings of this app use the function as a hook. Remove it there first."
+
+
 class ExecutionNotFoundError(NotFoundError):
     """404: the execution is not recorded: most successful calls are only counted."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from pilotis.dead_jobs.feature import DeadJobsFeature
 from pilotis.feature import Feature
 from pilotis.files.feature import FilesFeature
 from pilotis.floor import Floor
-from pilotis.functions import store
+from pilotis.functions import hooks, store
 from pilotis.functions.builds import Builds
 from pilotis.functions.calls import Calls
 from pilotis.functions.endpoints import FunctionEndpoints, InvokeEndpoints, TriggerEndpoints
@@ -38,12 +38,14 @@ from pilotis.functions.tasks import periodic
 from pilotis.functions.triggers import Triggers
 from pilotis.functions.variables import Variables
 from pilotis.hosting.feature import HostingFeature
-from pilotis.http.api.principals import AppInfo
+from pilotis.http.api.principals import AppInfo, Client
 from pilotis.http.outgoing import Reach
 from pilotis.integrations.feature import IntegrationsFeature
+from pilotis.kit.account_settings import HookName
 from pilotis.kit.archiving import Archived, Copied, LeftOut, SecretColumn, within
 from pilotis.kit.metrics import CounterOf, Gauge
 from pilotis.kit.networks import serves_this_machine
+from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.security.encryption.types import Purpose
 from pilotis.security.feature import SecurityFeature
@@ -100,6 +102,7 @@ def feature(
     dead_jobs: DeadJobsFeature,
     security: SecurityFeature,
     members: MembersFeature,
+    mail: MailFeature,
 ) -> FunctionsFeature:
     """Return the feature. It starts nothing until a function is called, or exists when the process starts."""
     settings, database = floor.settings, floor.database
@@ -175,6 +178,15 @@ def feature(
         await pool.close()
         await records.stop()
 
+    async def ask(app: AppInfo, function_id: UUID, hook: HookName, payload: dict[str, Any], client: Client) -> Any:
+        return await hooks.run(calls, app, function_id, hook, payload, client.request_id)
+
+    async def send(app_id: UUID, function_id: UUID, payload: dict[str, Any]) -> None:
+        await hooks.run(calls, await apps.apps.by_id(app_id), function_id, "send_mail", payload, None)
+
+    members.members.hooks.attach(ask)
+    mail.attach_hook(send)
+    apps.settings.attach(functions.exists)
     return FunctionsFeature(
         name="functions",
         endpoints=[

@@ -25,6 +25,7 @@ from pilotis.functions.errors import (
     FunctionNameTakenError,
     FunctionNotFoundError,
     SourceInvalidError,
+    UsedAsHookError,
     VersionNotFoundError,
     VersionNotReadyError,
 )
@@ -172,12 +173,18 @@ class Functions:
             await record(connection, app.app_id, actor, "function.update", function_id, changed=sorted(values))
         return await self.read(app, function_id)
 
+    async def exists(self, app_id: UUID, function_id: UUID) -> bool:
+        """Return whether an app has a function."""
+        return await store.read(self._database.of(app_id), app_id, function_id) is not None
+
     async def delete(self, app: AppInfo, actor: Actor, function_id: UUID, *, force: bool = False) -> None:
         """Delete a function with its versions, variables, triggers and records.
 
-        Raises `FunctionNotFoundError` and, without `force`, `FunctionInUseError`.
+        Raises `FunctionNotFoundError`, `UsedAsHookError` and, without `force`, `FunctionInUseError`.
         """
         async with self._locked(app.app_id, function_id, deletes=True) as (connection, row):
+            if function_id in msgspec.structs.asdict(app.accounts.hooks).values():
+                raise UsedAsHookError
             if not force and (uses := await self._find_uses(connection, app.app_id, function_id)):
                 raise FunctionInUseError(details=[Detail("workflows", "IN_USE", name) for name in uses])
             await self._remove_triggers(connection, app.app_id, function_id)

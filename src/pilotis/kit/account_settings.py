@@ -6,12 +6,24 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import msgspec
 
 SignUpPolicy = Literal["open", "closed"]
 LoginIdForm = Literal["any", "email"]
 Requirement = Literal["off", "optional", "required"]
+
+
+HookName = Literal["before_sign_up", "before_sign_in", "send_mail"]
+
+
+class Hooks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The functions that an app has bound to what happens to accounts, by their ids."""
+
+    before_sign_up: UUID | None = None
+    before_sign_in: UUID | None = None
+    send_mail: UUID | None = None
 
 
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,6 +40,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     passkey_domain: str | None = None
     """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
     allowed_origins: tuple[str, ...] = ()
+    hooks: Hooks = Hooks()
 
 
 DEFAULTS = AccountSettings()

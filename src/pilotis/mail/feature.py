@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from pilotis.feature import Feature
 from pilotis.floor import Floor
@@ -36,6 +38,8 @@ class MailFeature(Feature, frozen=True, kw_only=True, eq=False):
     operators: Relay | None
     """The SMTP server that the operator has configured."""
     operator_mail: OperatorMail
+    attach_hook: Callable[[Callable[[UUID, UUID, dict[str, Any]], Awaitable[None]]], None]
+    """Sets what calls an app's function that sends its mails."""
 
 
 def feature(floor: Floor) -> MailFeature:
@@ -68,6 +72,7 @@ def feature(floor: Floor) -> MailFeature:
         templates=templates,
         operators=operators,
         operator_mail=OperatorMail(operators, relays),
+        attach_hook=sender.attach,
     )
 
 

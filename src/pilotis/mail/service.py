@@ -174,6 +174,8 @@ class Writer(NamedTuple):
     async def _state(self, connection: Connection, recipient: str) -> tuple[State, str | None]:
         if await store.is_suppressed(connection, self.app_id, address_hash(self.app_id, recipient)):
             return "suppressed", "The address is suppressed."
+        if self.sending.hook is not None:
+            return "queued", None
         if self.sending.relay is None:
             return "stored", None
         per_day = self.sending.per_day

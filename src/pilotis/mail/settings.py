@@ -33,11 +33,15 @@ class ServerMail(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """How an app's mails are sent; without a relay they are stored. `per_day` is the limit; 0 = unlimited."""
+    """How an app's mails are sent; without a relay they are stored. `per_day` is the limit; 0 = unlimited.
+
+    A function that is the app's `hook` sends them instead.
+    """
 
     app_name: str
     relay: Relay | None
     per_day: int
+    hook: UUID | None = None
 
 
 class SettingsOfMail:
@@ -100,6 +104,8 @@ class SettingsOfMail:
         found = await store.app(self._database.of(app_id), app_id)
         if found is None:
             raise NotFoundError
+        if found.hook is not None:
+            return Sending(found.name, None, 0, found.hook)
         if found.smtp_url is not None:
             return Sending(found.name, await self._own(app_id, found), 0)
         limits = for_app(self._limits, json.decode(found.limits.encode()))

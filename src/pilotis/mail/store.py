@@ -25,7 +25,7 @@ class StoredSettings(msgspec.Struct, frozen=True):
 
 
 class AppMail(msgspec.Struct, frozen=True):
-    """An app's name, and its own SMTP server if it has one."""
+    """An app's name, its own SMTP server if it has one, and the function that sends its mails instead."""
 
     name: str
     smtp_url: str | None
@@ -33,6 +33,7 @@ class AppMail(msgspec.Struct, frozen=True):
     mail_from: str | None
     mail_reply_to: str | None
     limits: str
+    hook: UUID | None
 
 
 class StoredMail(msgspec.Struct, frozen=True):
@@ -95,7 +96,8 @@ async def app(connection: TenantDatabase, app_id: UUID) -> AppMail | None:
     """Return what mails of an app need; None if the app is deleted."""
     row = await connection.fetchrow(
         """
-        select a.name, s.smtp_url, s.password, s.mail_from, s.mail_reply_to, a.limits
+        select a.name, s.smtp_url, s.password, s.mail_from, s.mail_reply_to, a.limits,
+            (a.account_settings -> 'hooks' ->> 'send_mail')::uuid as hook
         from pilotis.apps a left join pilotis.mail_settings s using (app_id)
         where a.app_id = $1 and a.deleted_at is null
         """,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import Access, InvalidTokenError
 from pilotis.http.api.request import Call
-from pilotis.kit.addresses import one_client
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
 from pilotis.members.examples import EXAMPLES
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
+from pilotis.members.hooks import HookFailedError, RejectedByHookError
 from pilotis.members.service import (
     InvalidCredentialsError,
     LoginDisabledError,
@@ -49,7 +49,14 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         status=201,
         creates="member_id",
         rate="signup",
-        errors=[LoginIdTakenError, LoginDisabledError, NotAGuestError, SignUpClosedError],
+        errors=[
+            LoginIdTakenError,
+            LoginDisabledError,
+            NotAGuestError,
+            SignUpClosedError,
+            RejectedByHookError,
+            HookFailedError,
+        ],
     )
     async def sign_up(self, call: Call, body: SignUp) -> SignedIn:
         """Sign up a member with login_id and password.
@@ -59,12 +66,12 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         To `email` a code and a link are mailed that verify it. The answer is the same if it is another member's.
         """
         return await self._members.sign_up(
+            call.client,
             call.app,
             call.actor,
             body,
             call.principal.member,
             call.user_agent,
-            one_client(call.client.address),
             preferred(call.header(b"accept-language")),
         )
 
@@ -78,6 +85,8 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
             MemberInactiveError,
             MemberBannedError,
             SecondFactorRequiredError,
+            RejectedByHookError,
+            HookFailedError,
         ],
     )
     async def sign_in(self, call: Call, body: SignIn) -> SignedIn:

@@ -8,7 +8,8 @@ import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -31,6 +32,7 @@ from pilotis.http.api.principals import (
     TokenFault,
 )
 from pilotis.kit import json
+from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
 from pilotis.kit.foreign_passwords import is_foreign
@@ -49,6 +51,7 @@ from pilotis.members.gate.service import (
     require_complete,
     settled,
 )
+from pilotis.members.hooks import Hooks, Passes, Verdict
 from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
 from pilotis.members.types import (
     Account,
@@ -174,6 +177,7 @@ class Members:
         self._rate_limits = rate_limits
         self._events = emitter
         self.gate = Gate(database, sessions, emitter)
+        self.hooks = Hooks()
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
         self._verified: Callable[[Connection, UUID, str], Awaitable[None]] | None = None
         self.followers: list[Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]] = []
@@ -198,17 +202,18 @@ class Members:
 
     async def sign_up(
         self,
+        client: Client,
         app: AppInfo,
         actor: Actor,
         new: SignUp,
         guest: MemberInfo | None,
         agent: str | None,
-        network: str,
         accepted: Language | None,
     ) -> SignedIn:
         """Create a member, or promote the given guest, which keeps its id and data; sign the member in.
 
-        To an `email` a proof is mailed, in the member's language, or the `accepted` one. `network` is the asker's.
+        To an `email` a proof is mailed, in the member's language, or the `accepted` one. Raises `LoginIdTakenError`,
+        `LoginDisabledError`, `NotAGuestError`, and what the app's hook does.
         """
         if not app.allow_id_password_login:
             raise LoginDisabledError
@@ -219,10 +224,13 @@ class Members:
         login_id = _login_id(app, new.login_id)
         email = _claimed_address(app, new)
         await self._require_free(app.app_id, login_id)
+        asked = _asked(login_id, email, new.nickname, "password", new.language or accepted)
+        given = await self.hooks.passing(app, client, partial(_sign_up_verdict, app, asked))
         password_hash = await self._passwords.hash(new.password)
-        member_id, nickname = guest.member_id if guest else uuid7_text(), new.nickname
+        member_id, nickname = guest.member_id if guest else uuid7_text(), given.nickname or new.nickname
         admission = self.gate.newcomer(app)
-        if guest is None and email is None and new.language is None and admission.is_plain:
+        is_bare = not (given.roles or given.claims or given.custom_data)
+        if guest is None and email is None and new.language is None and admission.is_plain and is_bare:
             async with _unique_login_id():
                 tokens = await self._join(app, actor, member_id, login_id, password_hash, nickname, agent)
             return SignedIn(
@@ -234,11 +242,13 @@ class Members:
         async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
             if guest is None:
                 await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
+                await self._give(connection, app, member_id, given)
             else:
                 promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
                 if promoted is None:
                     raise NotAGuestError
                 nickname = promoted.nickname
+                await self._give(connection, app, member_id, given)
                 # The guest's tokens may be known to others; the member gets new ones.
                 await self._sessions.revoke_all(connection, app.app_id, member_id)
                 event = events.about(events.MEMBER_PROMOTED, actor, promoted)
@@ -248,6 +258,7 @@ class Members:
             if new.language is not None:
                 await store.set_language(connection, app.app_id, member_id, new.language)
             if email is not None and self._claimed is not None:
+                network = one_client(client.address)
                 claim = EmailClaim(app.app_id, member_id, session_id, email, new.language or accepted, network)
                 await self._claimed(connection, claim)
         return SignedIn(
@@ -305,6 +316,7 @@ class Members:
         except ForbiddenError:
             await self._rate_limits.forgive(app, key)
             raise
+        await self.hooks.passing(app, client, partial(self._require_pass, app, account))
         if is_foreign(password_hash):
             password_hash = await self._rehashed(app, account.member_id, password_hash, credentials.password)
             account = msgspec.structs.replace(account, password_hash=password_hash)
@@ -329,6 +341,18 @@ class Members:
             refresh_token=tokens.refresh_token,
         )
 
+    async def _require_pass(self, app: AppInfo, account: records.Entrant, passes: Passes) -> None:
+        self.gate.require_pass(app, account, ["password"], passes)
+
+    async def _give(self, connection: Connection, app: AppInfo, member_id: str, given: Verdict) -> None:
+        """Give a new member what the app's hook has decided."""
+        if given.roles or given.claims:
+            roles, claims = distinct(given.roles), claims_text(given.claims)
+            await store.set_facts(connection, app.app_id, member_id, roles, claims)
+        if given.custom_data:
+            data = custom_data_text(given.custom_data, app.limits)
+            await store.replace_custom_data(connection, app.app_id, member_id, data)
+
     async def _rehashed(self, app: AppInfo, member_id: str, old_hash: str, password: str) -> str:
         """Replace the hash that another product has made of a password, and return the new one."""
         new_hash = await self._passwords.hash(password)
@@ -346,7 +370,9 @@ class Members:
             entrant = await store.lock_entrant(connection, app.app_id, account.member_id)
             if entrant is None or entrant.password_hash != account.password_hash:
                 raise InvalidCredentialsError
-            entered = await self.gate.admit(connection, app, actor, entrant, ["password"], agent)
+            # The hook was asked before.
+            passes = Passes(entrant.member_id)
+            entered = await self.gate.admit(connection, app, actor, entrant, ["password"], agent, passes=passes)
         await self._rate_limits.forgive(app, key)
         return settled(entered)
 
@@ -392,6 +418,7 @@ class Members:
         email: str | None,
         session_id: UUID,
         agent: str | None,
+        passes: Passes,
     ) -> tuple[SignedIn | SecondFactorRequiredError, str]:
         """Sign in a member that another provider has recognised, in the caller's transaction; also return its id.
 
@@ -399,19 +426,25 @@ class Members:
         tokens. `email` is an address that the provider has verified: the member gets it if it has none and nobody else
         has it. The error about a second factor is returned, see `Gate.admit`.
 
-        Raises what `Gate.lock` and `Gate.admit` do, and `SignUpClosedError`.
+        Raises what `Gate.lock` and `Gate.admit` do, `SignUpClosedError`, and `HookDueError`.
         """
         is_new = member_id is None
+        asked = _asked(None, email, nickname, provider, None)
         if member_id is None:
             require_open(app)
+            given = passes.sign_up(app, asked)
             member_id = uuid7_text()
-            await self._insert(connection, app, actor, member_id, None, None, nickname)
+            await self._insert(connection, app, actor, member_id, None, None, given.nickname or nickname)
+            await self._give(connection, app, member_id, given)
         entrant = await self.gate.lock(connection, app.app_id, member_id)
         if entrant.is_guest:
             self.gate.examine(app, entrant, ["social"])
             require_open(app)
-            row = await store.promote(connection, app.app_id, member_id, None, None, entrant.nickname or nickname)
+            given = passes.sign_up(app, asked)
+            name = given.nickname or entrant.nickname or nickname
+            row = await store.promote(connection, app.app_id, member_id, None, None, name)
             assert row is not None
+            await self._give(connection, app, member_id, given)
             await self._sessions.revoke_all(connection, app.app_id, member_id)
             await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_PROMOTED, actor, row)])
             entrant, is_new = msgspec.structs.replace(entrant, is_guest=False, nickname=row.nickname), True
@@ -430,6 +463,7 @@ class Members:
             session_id=session_id,
             provider=provider,
             is_new=is_new,
+            passes=passes,
         )
         return entered, member_id
 
@@ -629,12 +663,19 @@ class Members:
             return None
         return MailedAccount(member_id, address, state.language, state.password_hash, state.is_active)
 
-    async def join(self, connection: Connection, app: AppInfo, actor: Actor, email: str) -> str:
-        """Create a member with an address that a proof has verified, and return its id; raises `EmailTakenError`."""
+    async def join(
+        self, connection: Connection, app: AppInfo, actor: Actor, email: str, method: Method, passes: Passes
+    ) -> str:
+        """Create a member with an address that a proof has verified, and return its id.
+
+        Raises `EmailTakenError`, and `HookDueError`.
+        """
         member_id = uuid7_text()
         login_id = folded(email) if app.accounts.login_id_form == "email" else None
+        given = passes.sign_up(app, _asked(login_id, email, None, method, None))
         async with _unique_address():
-            await self._insert(connection, app, actor, member_id, login_id, None, None)
+            await self._insert(connection, app, actor, member_id, login_id, None, given.nickname)
+            await self._give(connection, app, member_id, given)
             await store.set_email(connection, app.app_id, member_id, email, folded(email))
         return member_id
 
@@ -810,6 +851,17 @@ class Members:
         event = events.composed(events.MEMBER_SIGNED_OUT, _as(member), member.member_id)
         if await self._sessions.sign_out_member(app.app_id, member.session_id, encoded(event)):
             self._events.committed(app.app_id)
+
+
+def _asked(
+    login_id: str | None, email: str | None, nickname: str | None, method: str, language: Language | None
+) -> dict[str, Any]:
+    """Return what a hook learns of a sign-up."""
+    return {"login_id": login_id, "email": email, "nickname": nickname, "method": method, "language": language}
+
+
+async def _sign_up_verdict(app: AppInfo, asked: dict[str, Any], passes: Passes) -> Verdict:
+    return passes.sign_up(app, asked)
 
 
 def _member_info(claims: Claims, row: SessionMember) -> MemberInfo:

@@ -14,7 +14,7 @@ EXAMPLES = [
         route="POST /v1/auth/second-factor",
         operation="completeUserSignIn",
         body={"ticket": "$USER_TICKET_TOKEN", "recovery_code": "$USER_RECOVERY_KEY"},
-        answer={"user_id": _ID, "email": "ada@example.com", "access_token": "eyJ…", "refresh_token": "eyJ…"},
+        answer={"user_id": _ID, "email": "…", "access_token": "eyJ…", "refresh_token": "eyJ…"},
     ),
     Example(
         route="POST /v1/auth/reauthenticate",

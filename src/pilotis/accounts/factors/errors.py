@@ -13,17 +13,17 @@ class InvalidSecondFactorError(UnauthorizedError):
 
 
 class TotpSetError(ConflictError):
-    """409: the member has set up an authenticator app; it removes that before it sets up another one."""
+    """409: an authenticator app is set up already; it has to be removed before another one is set up."""
 
     code = "TOTP_ALREADY_SET"
-    message = "This member has set up an authenticator app. Remove it before you set up another one."
+    message = "An authenticator app is set up already. Remove it before you set up another one."
 
 
 class FactorNotFoundError(NotFoundError):
-    """404: the member has no such second factor."""
+    """404: the member or console user has no such second factor."""
 
     code = "FACTOR_NOT_FOUND"
-    message = "This member has no such second factor."
+    message = "There is no such second factor."
 
 
 class LastFactorError(ConflictError):

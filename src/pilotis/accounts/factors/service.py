@@ -48,6 +48,7 @@ from pilotis.kit.passwords import Passwords
 from pilotis.mail.service import Mails, NewMail, Writer
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import settled
+from pilotis.members.hooks import Passes
 from pilotis.members.service import LoginDisabledError, Members, WrongPasswordError
 from pilotis.members.types import Method, SignedIn
 from pilotis.security.encryption.service import Secrets
@@ -193,7 +194,14 @@ class Factors:
             actor = Actor("member", ticket.member_id, client.request_id)
             methods: list[Method] = [*ticket.proven, method]
             entered = await self._members.gate.admit(
-                connection, app, actor, entrant, methods, agent, session_id=ticket.session_id
+                connection,
+                app,
+                actor,
+                entrant,
+                methods,
+                agent,
+                session_id=ticket.session_id,
+                passes=Passes(ticket.member_id),
             )
         await self._rate_limits.forgive(app, _tries_key(app, ticket.member_id))
         return settled(entered)

@@ -26,7 +26,8 @@ from pilotis.db.versions import is_known_everywhere
 from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo
 from pilotis.kit import json
 from pilotis.kit.crypto import random_token, secret_hash
-from pilotis.members.gate.service import settled
+from pilotis.members.gate.service import SecondFactorRequiredError, settled
+from pilotis.members.hooks import Passes
 from pilotis.members.service import LoginDisabledError, Members
 from pilotis.members.types import Method, SignedIn
 from pilotis.oauth.links.service import MemberLinks
@@ -66,12 +67,17 @@ class Passkeys:
         if challenge is None or challenge.member_id is not None:
             raise InvalidPasskeyError
         passkey = await self._signed(app, site, challenge.challenge, given.credential)
-        async with self._database.transaction(app.app_id) as connection:
-            entrant = await self._members.gate.lock(connection, app.app_id, passkey.member_id)
-            await self._use(connection, app, passkey)
-            actor = Actor("member", passkey.member_id, client.request_id)
-            entered = await self._members.gate.admit(connection, app, actor, entrant, ["passkey"], agent)
-        return settled(entered)
+        actor = Actor("member", passkey.member_id, client.request_id)
+
+        async def attempt(passes: Passes) -> SignedIn | SecondFactorRequiredError:
+            async with self._database.transaction(app.app_id) as connection:
+                entrant = await self._members.gate.lock(connection, app.app_id, passkey.member_id)
+                await self._use(connection, app, passkey)
+                return await self._members.gate.admit(
+                    connection, app, actor, entrant, ["passkey"], agent, passes=passes
+                )
+
+        return settled(await self._members.hooks.passing(app, client, attempt))
 
     async def begin_second_factor(self, app: AppInfo, text: str) -> PasskeyChallenge:
         """Return what a passkey of the member signs whose sign-in waits for a second factor.
@@ -104,7 +110,14 @@ class Passkeys:
             actor = Actor("member", ticket.member_id, client.request_id)
             methods: list[Method] = [*ticket.proven, "passkey"]
             entered = await self._members.gate.admit(
-                connection, app, actor, entrant, methods, agent, session_id=ticket.session_id
+                connection,
+                app,
+                actor,
+                entrant,
+                methods,
+                agent,
+                session_id=ticket.session_id,
+                passes=Passes(ticket.member_id),
             )
         return settled(entered)
 

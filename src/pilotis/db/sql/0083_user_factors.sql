@@ -1,24 +1,6 @@
 -- owner: users
--- Second factors of console users: `users.factors` says which kinds one has, so that a sign-in sees them with the
--- password. What is stored of them is under the master key; `name` names each secret.
+-- The kinds of second factors that a console user has set up, so that a sign-in sees them with the password.
 alter table pilotis.users add column factors text[] not null default '{}';
-create table pilotis.user_totp (
-    user_id uuid primary key references pilotis.users on delete cascade,
-    name text not null unique,
-    secret bytea not null,
-    -- The time step of the last code that was accepted: none works twice.
-    last_step bigint not null default 0,
-    -- Null until the user has entered a code.
-    confirmed_at timestamptz(3),
-    created_at timestamptz(3) not null default now()
-);
-create table pilotis.user_recovery_codes (
-    user_id uuid not null references pilotis.users on delete cascade,
-    number smallint not null,
-    name text not null unique,
-    code bytea not null,
-    primary key (user_id, number)
-);
 -- Sign-ins that wait for a second factor: deleted when they are finished, or after five tries.
 create table pilotis.user_tickets (
     ticket_hash bytea primary key,

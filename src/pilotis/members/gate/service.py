@@ -26,6 +26,7 @@ from pilotis.members import events, store
 from pilotis.members.events import MemberData
 from pilotis.members.gate import store as ticket_store
 from pilotis.members.gate.store import Ticket
+from pilotis.members.hooks import Passes
 from pilotis.members.records import Entrant
 from pilotis.members.types import Method, SignedIn
 from pilotis.security.sessions.service import Proof, SessionOrigin, Sessions, TokenPair
@@ -140,13 +141,16 @@ class Gate:
         session_id: UUID | None = None,
         provider: str | None = None,
         is_new: bool = False,
+        passes: Passes,
     ) -> SignedIn | SecondFactorRequiredError:
         """Sign in a locked member in the caller's transaction, and emit the event unless the member is new.
 
         Returns the error about a second factor instead of raising it, because its ticket must be committed: see
-        `settled`. `provider` is the vendor of a social sign-in, for the event.
+        `settled`. `provider` is the vendor of a social sign-in, for the event. Raises `HookDueError`.
         """
         admission = self.examine(app, entrant, methods)
+        if not is_new:
+            self.require_pass(app, entrant, methods, passes)
         session_id = session_id or uuid7()
         if admission.needs_factor:
             return await self._ticket(connection, app, entrant, methods, session_id)
@@ -161,6 +165,11 @@ class Gate:
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token,
         )
+
+    def require_pass(self, app: AppInfo, entrant: Entrant, methods: Sequence[Method], passes: Passes) -> None:
+        """Raise `HookDueError` unless the app's hook lets the member in."""
+        payload = {"email": entrant.email, "nickname": entrant.nickname, "method": methods[0]}
+        passes.require_sign_in(app, entrant.member_id, payload)
 
     async def start(
         self,

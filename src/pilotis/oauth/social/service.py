@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from datetime import timedelta
+from functools import partial
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from pilotis.kit.crypto import random_token
 from pilotis.kit.ids import uuid7
 from pilotis.kit.mail_addresses import folded
 from pilotis.members.gate.service import settled
+from pilotis.members.hooks import Passes
 from pilotis.members.service import EmailTakenError, Members
 from pilotis.oauth import settings_store
 from pilotis.oauth.clients import OAuthClientNotFoundError
@@ -175,7 +177,9 @@ class SocialLogin:
             app = await self._apps.by_id(app_id)
             for _ in range(_ATTEMPTS):
                 try:
-                    return await self._exchange(client, app, given, agent)
+                    return await self._members.hooks.passing(
+                        app, client, partial(self._exchange, client, app, given, agent)
+                    )
                 except (_RacedError, EmailTakenError):
                     continue
             raise InvalidCodeError
@@ -184,7 +188,9 @@ class SocialLogin:
             client.standing = None
             raise InvalidCodeError from None
 
-    async def _exchange(self, client: Client, app: AppInfo, given: Exchange, agent: str | None) -> Exchanged:
+    async def _exchange(
+        self, client: Client, app: AppInfo, given: Exchange, agent: str | None, passes: Passes
+    ) -> Exchanged:
         app_id = app.app_id
         actor = Actor("public", None, client.request_id)
         async with self._database.transaction(app_id) as connection:
@@ -208,6 +214,7 @@ class SocialLogin:
                     found.email if found.email_verified else None,
                     found.session_id,
                     agent,
+                    passes,
                 )
                 if known is None:
                     await self._link(connection, app_id, found, linked)
