@@ -111,6 +111,7 @@ _NEEDED = {
     **dict.fromkeys(["listSocialProviders", "deleteSocialProvider"], "SOCIAL_PROVIDER"),
     "listInvitations": "INVITATION_ID",
     "listMails": "MAIL_ID",
+    "createSignInCode": "SIGNED_IN_URL",
     "createEmailSignIn": "SIGN_IN_TOKEN",
     "listMailSuppressions": "ADDRESS_HASH_ID",
     **dict.fromkeys(["listOwnTeams", "createOwnTeam", "getTeamSettings", "listTeamsOfMember"], "OWN_TEAM_ID"),
@@ -848,6 +849,13 @@ class World:
             self._asked("POST", "/v1/invitations/accept", headers, {"token": invitation["token"]})
             return answer.json()
         return self._asked("POST", "/v1/auth/signup", {}, {**credentials, "token": invitation["token"]})
+
+    @cached_property
+    def signed_in_url(self) -> str:
+        """A page of the app that may receive its members' tokens."""
+        page = "http://localhost:5173/signed-in"
+        self._of_app("PUT", "/oauth/settings", {"login_redirect_uris": [page]})
+        return page
 
     @cached_property
     def user_totp_number(self) -> str:

@@ -372,6 +372,8 @@ PAST_THE_GATE |= {"TriggerEndpoints.retry": 404}
 # Nothing was mailed that would prove an address.
 PAST_THE_GATE |= {f"ProofEndpoints.{name}": 401 for name in ("confirm_email", "verify_email", "deny_email")}
 PAST_THE_GATE |= {"ProofEndpoints.reset_password": 401, "ProofEndpoints.undo_email": 401}
+# The app has named no page of its own.
+PAST_THE_GATE |= {"SignInCodeEndpoints.create": 400}
 PAST_THE_GATE |= {"MailSignInEndpoints.confirm": 401, "FactorEndpoints.finish": 401}
 # The member has a password, another one than the request's, and no second factor.
 PAST_THE_GATE |= {"ProofEndpoints.set_first_password": 409, "FactorEndpoints.reauthenticate": 403}

@@ -2024,6 +2024,10 @@ declare namespace Api {
     rows?: number;
     pairs?: Array<Array<string>>;
   }
+  interface SignInCode {
+    redirect_to: string;
+    expires_in: number;
+  }
   interface SignInMethods {
     password: boolean;
     email_code: boolean;
@@ -3055,6 +3059,7 @@ declare namespace Api {
     "POST /v1/public/app-members/me/reauthenticate": Reauthenticated;
     "POST /v1/public/app-members/me/recovery-codes": RecoveryCodesInput;
     "POST /v1/public/app-members/me/sessions/end-others": EndedSessions;
+    "POST /v1/public/app-members/me/sign-in-code": SignInCode;
     "POST /v1/public/app-members/me/totp": TotpInput;
     "POST /v1/public/app-members/me/totp/confirm": RecoveryCodesInput;
     "POST /v1/public/app-members/passkey-sign-in": SignedIn;

@@ -57,11 +57,16 @@
     email: "INVALID_EMAIL",
     password: "INVALID_PASSWORD",
     new_password: "INVALID_PASSWORD",
+    redirect_uri: "INVALID_RETURN",
+    code_challenge: "INVALID_RETURN",
   });
   // The token of a mailed link stays here alone: not in the address bar, not in the history.
   const linkToken = location.hash.slice(1);
+  // The page of the app that has sent the member here, with the challenge of its verifier.
+  const { redirect_uri, code_challenge, state } = Object.fromEntries(new URLSearchParams(location.search));
+  const isSent = Boolean(redirect_uri && code_challenge);
   // Where a member goes that has signed in.
-  const home = data.page === "invite" && linkToken ? "invite" : "account";
+  const home = data.page === "invite" && linkToken ? "invite" : isSent ? "back" : "account";
   if (linkToken) history.replaceState(null, "", location.pathname + location.search);
 
   let token = "";
@@ -190,6 +195,18 @@
     if (name === "invite") invitation().catch(complain);
   }
 
+  /** Give the sign-in to the page of the app that the member has come from. */
+  async function giveBack() {
+    const body = { redirect_uri, code_challenge, ...(state ? { state } : {}) };
+    const { redirect_to } = await call("POST", `${MEMBERS}/me/sign-in-code`, body);
+    location.assign(redirect_to);
+    // The button that was pressed stays disabled until the other page is there.
+    await new Promise(() => {});
+  }
+
+  /** Go to where a member goes that has signed in. */
+  const arrive = async () => (home === "back" ? giveBack() : go(home));
+
   /** @param {unknown} error */
   function complain(error) {
     if (!(error instanceof Rejected)) throw error;
@@ -199,6 +216,8 @@
       go("sign-in");
     }
     if (error.code === "CANCELLED") $("status").replaceChildren();
+    // What a function of the app says is in the app's language.
+    else if (error.code === "REJECTED_BY_HOOK") say("error", error.found.message);
     else say("error", errors[error.code] || errors.OTHER);
   }
 
@@ -218,7 +237,7 @@
       return;
     }
     ticket = "";
-    go(home);
+    await arrive();
   }
 
   /** What the browser does with a passkey; the member may refuse. @param {() => Promise<object>} action */
@@ -369,7 +388,8 @@
     },
     "to-mail": async () => show("mail"),
     mail: async ({ email }) => {
-      ticket = (await call("POST", `${MEMBERS}/email-sign-in`, { email })).ticket;
+      const sent = isSent ? { redirect_uri, code_challenge, ...(state ? { state } : {}) } : {};
+      ticket = (await call("POST", `${MEMBERS}/email-sign-in`, { email, ...sent })).ticket;
       show("mailed");
       mailedText.textContent = (settings.email_code ? texts.mailed_code : texts.mailed_link).replace("{email}", email);
       formOf("mailed").hidden = !settings.email_code;
@@ -388,11 +408,11 @@
       ticket = "";
       if (settings.login_id_form === "email" && settings.email_verification !== "off") email = given.login_id;
       if (email) askForCode(email);
-      else go(home);
+      else await arrive();
     },
     code: async ({ code }) => {
       await call("POST", `${MEMBERS}/me/email/confirm`, ticket ? { code, ticket } : { code });
-      go(home);
+      await arrive();
       done(texts.verify_done);
     },
     forgot: async ({ login_id }) => {

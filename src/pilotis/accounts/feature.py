@@ -17,6 +17,7 @@ from pilotis.accounts.mailing import Codes
 from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.service import Proofs
+from pilotis.accounts.sign_in_codes.endpoints import SignInCodeEndpoints
 from pilotis.accounts.store import end_of_email
 from pilotis.accounts.tasks import periodic
 from pilotis.apps.feature import AppsFeature
@@ -39,6 +40,7 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         PasskeyEndpoints,
         DeviceEndpoints,
         ImportEndpoints,
+        SignInCodeEndpoints,
     )
     archived: ClassVar[Archived] = {
         "account_passkeys": Copied(
@@ -105,6 +107,7 @@ def feature(
             PasskeyEndpoints(passkeys),
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             ImportEndpoints(imports),
+            SignInCodeEndpoints(oauth.social),
         ],
         jobs=[proofs.kind, sign_in.kind],
         periodic=periodic(floor.database),

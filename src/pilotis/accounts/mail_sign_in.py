@@ -7,7 +7,7 @@ whether there is one. A code works only with its ticket, so nobody guesses from 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urldefrag
+from urllib.parse import urldefrag, urlencode
 
 import msgspec
 from asyncpg import Connection
@@ -95,7 +95,12 @@ class MailSignIn:
             if not await self._social.is_own_page(app.app_id, asked.redirect_uri):
                 message = "redirect_uri: exactly one of the app's login_redirect_uris is expected."
                 raise invalid("redirect_uri", message, "INVALID_REDIRECT_URI")
-            page = urldefrag(asked.redirect_uri).url
+            if asked.code_challenge is None:
+                page = urldefrag(asked.redirect_uri).url
+            else:
+                query = {"redirect_uri": asked.redirect_uri, "code_challenge": asked.code_challenge}
+                query |= {"state": asked.state} if asked.state is not None else {}
+                page = f"{page}?{urlencode(query)}"
         ticket = random_token()
         job = SignInJob(
             network=one_client(client.address),

@@ -41,10 +41,21 @@ class EmailConfirmation(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
 
 
 class EmailSignIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Who wants to sign in by mail; the mailed link leads to `redirect_uri`, one of the app's `login_redirect_uris`."""
+    """Who wants to sign in by mail; the mailed link leads to `redirect_uri`, one of the app's `login_redirect_uris`.
+
+    With `code_challenge` it leads to a page of the server with a button, which goes to `redirect_uri` with a `code` for
+    `/v1/auth/oauth/exchange` and `state`: for an app whose own server begins the session.
+    """
 
     email: Email
     redirect_uri: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
+    code_challenge: Annotated[str, msgspec.Meta(min_length=43, max_length=128)] | None = None
+    state: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+
+    def __post_init__(self) -> None:
+        """Require the page of a challenge."""
+        if self.redirect_uri is None and (self.code_challenge is not None or self.state is not None):
+            raise invalid("redirect_uri", "redirect_uri is expected beside code_challenge and state.")
 
 
 class EmailSignInConfirmation(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -35,7 +35,7 @@ from pilotis.oauth.flow.service import REQUESTS_RATE
 from pilotis.oauth.parameters import Parameters
 from pilotis.oauth.records import KnownClient, Provider
 from pilotis.oauth.registry import find_client
-from pilotis.oauth.social import store
+from pilotis.oauth.social import sign_in_codes, store
 from pilotis.oauth.social.client import Account, Returned, VendorClient, challenge_of
 from pilotis.oauth.social.errors import (
     CodeChallengeRequiredError,
@@ -45,6 +45,7 @@ from pilotis.oauth.social.errors import (
     ProviderNotEnabledError,
 )
 from pilotis.oauth.social.providers import SocialProviders
+from pilotis.oauth.social.sign_in_codes import SignInCodes
 from pilotis.oauth.social.types import Exchange, Exchanged, Recognised, SocialLoginQuery, SocialLoginUrl, State
 from pilotis.oauth.social.vendors import Profile, Vendor, VendorError
 from pilotis.security import single_use
@@ -87,6 +88,7 @@ class SocialLogin:
         self._providers = providers
         self._vendors = vendors
         self._consent_page = f"{issuer}/oauth/consent"
+        self.codes = SignInCodes(database, members, sessions)
 
     async def begin(
         self, caller: Client, client_id: str, query: SocialLoginQuery, bearer: str | None
@@ -170,11 +172,14 @@ class SocialLogin:
         Raises `InvalidCodeError`, after which a second use has ended the session of the first, `IdentityTakenError` or
         `MemberInactiveError`.
         """
-        app_id = single_use.app_of(_CODE_PREFIX, given.code)
+        prefix = sign_in_codes.PREFIX if given.code.startswith(sign_in_codes.PREFIX) else _CODE_PREFIX
+        app_id = single_use.app_of(prefix, given.code)
         try:
             if app_id is None:
                 raise InvalidCodeError
             app = await self._apps.by_id(app_id)
+            if given.code.startswith(sign_in_codes.PREFIX):
+                return await self._taken_over(app, given, agent)
             for _ in range(_ATTEMPTS):
                 try:
                     return await self._members.hooks.passing(
@@ -187,6 +192,32 @@ class SocialLogin:
             await self._rate_limits.count(client, None, "oauth_exchange_failures")
             client.standing = None
             raise InvalidCodeError from None
+
+    async def _taken_over(self, app: AppInfo, given: Exchange, agent: str | None) -> Exchanged:
+        """Take over a sign-in on a page of the server; a second use of the code ends the session of the first."""
+
+        def verify(challenge: str) -> None:
+            if not hmac.compare_digest(challenge_of(given.code_verifier).encode(), challenge.encode()):
+                raise InvalidCodeError
+
+        taken = await self.codes.take(app, given.code, verify, agent)
+        if taken is None:
+            used = await self.codes.given(app.app_id, given.code)
+            if used is not None:
+                verify(used.code_challenge)
+                await self._sessions.revoke(app.app_id, used.session_id)
+            raise InvalidCodeError
+        return Exchanged(
+            member_id=taken.member_id,
+            nickname=taken.nickname,
+            access_token=taken.tokens.access_token,
+            refresh_token=taken.tokens.refresh_token,
+            token_type="Bearer",  # noqa: S106 - a name
+            expires_in=app.limits.access_token_seconds,
+            provider=taken.method,
+            is_new_member=False,
+            request_id=None,
+        )
 
     async def _exchange(
         self, client: Client, app: AppInfo, given: Exchange, agent: str | None, passes: Passes

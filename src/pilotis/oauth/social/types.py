@@ -111,7 +111,10 @@ class Exchange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Exchanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A member that has signed in with a provider, and its tokens; `expires_in` is in seconds."""
+    """A member that has signed in, and its tokens; `expires_in` is in seconds.
+
+    `provider` is the vendor or, after a sign-in on a page of the server, its method, such as `password`.
+    """
 
     member_id: str
     nickname: str | None

@@ -122,6 +122,11 @@ class Sessions:
         """Record that the subject of a session has proved again who it is, and return when; None if it has ended."""
         return await store.reprove(connection, app_id, session_id, method, level)
 
+    async def proof_of(self, connection: Connection, app_id: UUID, session_id: UUID) -> Proof | None:
+        """Return how an active session was proved; None of one in which nobody has proved anything."""
+        found = await store.proof_of(connection, app_id, session_id)
+        return None if found is None else Proof(*found)
+
     async def devices(self, app_id: UUID, subject: str) -> list[Device]:
         """Return a member's active sessions with how each began, the one used last first."""
         return await store.devices(self._database, app_id, subject)

@@ -172,6 +172,19 @@ async def devices(database: Database, app_id: UUID, subject: str) -> list[Device
     return [Device(**row) for row in rows]
 
 
+async def proof_of(connection: Connection, app_id: UUID, session_id: UUID) -> tuple[list[str], int, list[str]] | None:
+    """Return how an active session was proved, with how many factors, and what it awaits; None without one."""
+    row = await connection.fetchrow(
+        f"""
+        select {_METHODS} as methods, level, awaits from pilotis.sessions
+        where app_id = $1 and session_id = $2 and revoked_at is null and expires_at > now() and amr <> 'console'
+        """,
+        app_id,
+        session_id,
+    )
+    return None if row is None else (row["methods"], row["level"], row["awaits"])
+
+
 async def complete(connection: Connection, app_id: UUID, subject: str, proof: str) -> None:
     """Record that the active sessions of a subject no longer await a proof."""
     await connection.execute(
