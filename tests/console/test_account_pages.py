@@ -2,6 +2,7 @@
 
 import tomllib
 from importlib.resources import files
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from playwright.async_api import Page, expect
@@ -11,10 +12,11 @@ from pilotis.kit.languages import LANGUAGES
 from tests.accounts.authenticator import code, enrolled
 from tests.accounts.test_factors import age, forget_steps
 from tests.accounts.test_gate import settings
+from tests.accounts.test_sign_in_codes import CHALLENGE, PAGE, exchange
 from tests.chromium import PICTURES, keep_picture
 from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles
-from tests.mail.world import MEMBERS, account, mails, sign_in, sign_up, token_of, verified
+from tests.mail.world import MEMBERS, account, call, mails, sign_in, sign_up, token_of, verified
 from tests.support import App, Server
 from tests.waiting import until
 
@@ -72,6 +74,30 @@ async def test_a_member_signs_up_confirms_changes_and_deletes_its_account(
         await page.get_by_label("Current password").last.fill(NEW)
         await press(page, "Delete permanently")
         await expect(page.get_by_role("status")).to_contain_text("Your account is deleted.")
+
+
+async def test_a_member_comes_back_to_the_page_that_has_sent_it(server: Server, app: App, visit: Opening) -> None:
+    """With a code for the exchange, also from a second factor's page; nowhere else does the page send it."""
+    await call(app, "PUT", "/oauth/settings", json={"login_redirect_uris": [PAGE]})
+    await sign_up(app, "ada")
+    query = urlencode({"redirect_uri": PAGE, "code_challenge": CHALLENGE, "state": "xyz"})
+    async with visit("about:blank") as page:
+        await page.route("https://app.example.com/**", lambda route: route.fulfill(body="back"))
+        await page.goto(f"{address(server, app, 'sign-up')}?{query}")
+        await page.get_by_role("link", name="I already have an account").click()
+        await page.get_by_label("Login ID or e-mail address").fill("ada")
+        await page.get_by_label("Password").fill("correct horse")
+        await page.get_by_role("button", name="Sign in", exact=True).click()
+        await page.wait_for_url("https://app.example.com/**")
+        found = parse_qs(urlsplit(page.url).query)
+        assert found["state"] == ["xyz"]
+        assert (await exchange(app, found["code"][0])).status_code == 200
+        foreign = urlencode({"redirect_uri": "https://evil.example.com/", "code_challenge": CHALLENGE})
+        await page.goto(f"{address(server, app, 'sign-in')}?{foreign}")
+        await page.get_by_label("Login ID or e-mail address").fill("ada")
+        await page.get_by_label("Password").fill("correct horse")
+        await page.get_by_role("button", name="Sign in", exact=True).click()
+        await expect(page.get_by_role("status")).to_contain_text("does not belong to this app")
 
 
 async def test_a_forgotten_password_is_replaced_and_the_page_signs_out_when_it_is_left(
