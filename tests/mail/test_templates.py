@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.console import owner_of
-from tests.mail.world import call, mails, sign_up
+from tests.mail.world import call, mails, post, sign_up
 from tests.support import App, assert_error
 
 RESET = "/mail-templates/reset_password/en"
@@ -88,3 +88,29 @@ async def test_purposes_and_languages_that_are_none_are_not_found(app: App):
     async with owner_of(app).client(app) as client:
         for path in ("reset_password/xx", "test/en", "none/en"):
             assert_error(await client.get(f"/mail-templates/{path}"), 404, "MAIL_TEMPLATE_NOT_FOUND")
+
+
+HTML = '<table><tr><td>{{app.name}}</td></tr></table><a class="b" href="{{link}}">Go</a><b>{{code}}</b>{{code_expires}}'
+
+
+async def test_html_of_the_app_has_escaped_values_and_is_left_out_where_a_value_is(app: App):
+    saved = await call(app, "PUT", VERIFY, json={**OWN, "html": HTML})
+    assert saved["html"] == HTML == (await call(app, "GET", VERIFY))["html"]
+    await call(app, "PATCH", "", json={"name": "<Club> & {{link}}"})
+    await sign_up(app, "ada", "ada@example.com", language="de")
+    (mail,) = await mails(app, 1)
+    assert mail["html"].startswith("<table><tr><td>&lt;Club&gt; &amp; {{link}}</td>")
+    assert f'href="{mail["link"]}"' in mail["html"]
+    assert f"<b>{mail['code']}</b>10 Minuten" in mail["html"]
+    assert "bestätige" in mail["text"]
+    async with owner_of(app).client(app) as client:
+        for html in ("<b>{{code}}</b>", HTML + "{{nickname}}", HTML + "{{", "x" * 64_001):
+            assert_error(await client.put(VERIFY, json={**OWN, "html": html}), 400, "VALIDATION_FAILED")
+    # A sign-in by link alone has no code.
+    await call(app, "PATCH", "/account-settings", json={"methods": {"email_link": True}})
+    text = {"subject": "Hi", "text": "{{link}}\n\n{{code}}", "html": HTML}
+    await call(app, "PUT", "/mail-templates/sign_in/en", json=text)
+    await post(app, "/email-sign-in", {"email": "bob@example.com"})
+    (mail,) = await mails(app, 1, purpose="sign_in")
+    assert "<table>" not in mail["html"]
+    assert mail["link"] in mail["html"]

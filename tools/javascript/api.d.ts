@@ -1328,17 +1328,18 @@ declare namespace Api {
     server_from: string | null;
   }
   interface MailTemplate {
-    purpose: "address_changed" | "address_in_use" | "change_email" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
+    purpose: "address_changed" | "address_in_use" | "change_email" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
     updated_at: string | null;
     text: string;
     button: string;
+    html: string | null;
     variables: Array<string>;
   }
   interface MailTemplateItem {
-    purpose: "address_changed" | "address_in_use" | "change_email" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
+    purpose: "address_changed" | "address_in_use" | "change_email" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1927,6 +1928,10 @@ declare namespace Api {
     total_count: number;
     limit: number;
     offset: number;
+  }
+  interface SentMessage {
+    mail_id: string;
+    state: "bounced" | "deferred" | "expired" | "failed" | "queued" | "sent" | "stored" | "suppressed";
   }
   interface SentMessages {
     ids: Array<string>;
@@ -2984,6 +2989,7 @@ declare namespace Api {
     "POST /v1/apps/{}/keys/secret": ShownSecretKey;
     "POST /v1/apps/{}/mail-settings/test": MailTest;
     "POST /v1/apps/{}/mail-templates/{}/{}/preview": MailPreview;
+    "POST /v1/apps/{}/mail/send": SentMessage;
     "POST /v1/apps/{}/mail/suppressions": Suppression;
     "POST /v1/apps/{}/mail/{}/retry": MailItem;
     "POST /v1/apps/{}/members": MemberRecord;

@@ -29,6 +29,7 @@ Scope = Literal[
     "functions:invoke",
     "workflows:execute",
     "channels:send",
+    "mail:send",
 ]
 DEFAULT_SCOPES: list[Scope] = ["rows:read", "rows:write", "files:read", "files:write", "members:read"]
 VersionStatus = Literal["queued", "building", "ready", "failed", "expired", "draft"]

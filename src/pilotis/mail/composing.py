@@ -62,6 +62,8 @@ class Template(msgspec.Struct, frozen=True):
     subject: str
     text: list[str]
     button: str = ""
+    html: str | None = None
+    """The app's own, with the same variables; it is not used for a mail that lacks one of them."""
 
 
 def shipped(language: Language, purpose: Purpose) -> Template:
@@ -89,9 +91,24 @@ def compose(
     subject = _filled(template.subject, texts)
     sources = [one for one in template.text if texts.keys() >= set(_VARIABLE.findall(one))]
     paragraphs = [_filled(paragraph, texts) for paragraph in sources]
-    content = "\n".join(_paragraph(template, source, text) for source, text in zip(sources, paragraphs, strict=True))
-    html = _PAGE.format(language=language, subject=escape(subject), content=content)
+    if template.html is not None and texts.keys() >= set(_VARIABLE.findall(template.html)):
+        html = _filled(template.html, {name: escape(text) for name, text in texts.items()})
+    else:
+        made = (_paragraph(template, source, text) for source, text in zip(sources, paragraphs, strict=True))
+        html = page_of(language, subject, "\n".join(made))
     return Composed(subject, "\n\n".join(paragraphs) + "\n", html, template.button or None)
+
+
+def page_of(language: str, subject: str, content: str) -> str:
+    """Return the HTML of a mail with some content, which is HTML."""
+    return _PAGE.format(language=language, subject=escape(subject), content=content)
+
+
+def plain_html(language: str, subject: str, text: str) -> str:
+    """Return the HTML of a mail that is a text of paragraphs."""
+    paragraphs = [one for one in text.split("\n\n") if one.strip()]
+    made = (_PARAGRAPH.format(escape(one.strip()).replace("\n", "<br>\n")) for one in paragraphs)
+    return page_of(language, subject, "\n".join(made))
 
 
 def _paragraph(template: Template, source: str, text: str) -> str:

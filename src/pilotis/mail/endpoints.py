@@ -9,7 +9,13 @@ from pilotis.http.api.principals import Access, ReauthenticationRequiredError, R
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Paging
 from pilotis.mail.examples import EXAMPLES
-from pilotis.mail.service import MailNotFoundError, MailNotRetryableError, Mails, SuppressionNotFoundError
+from pilotis.mail.service import (
+    MailNotFoundError,
+    MailNotRetryableError,
+    Mails,
+    NoAddressError,
+    SuppressionNotFoundError,
+)
 from pilotis.mail.settings import SettingsOfMail
 from pilotis.mail.templates import MailTemplateNotFoundError, OwnTemplates
 from pilotis.mail.types import (
@@ -27,10 +33,13 @@ from pilotis.mail.types import (
     MailTest,
     NewMailSettings,
     NewMailTemplate,
+    NewMessage,
     NewSuppression,
+    SentMessage,
     Suppression,
     SuppressionPage,
 )
+from pilotis.members.administration.service import MemberNotFoundError
 
 _APP = "/v1/apps/:app_id"
 _SETTINGS = f"{_APP}/mail-settings"
@@ -81,6 +90,20 @@ class MailEndpoints(Endpoints, tag="Mail", examples=EXAMPLES):
     async def page(self, call: Call, app_id: UUID, query: MailQuery) -> MailPage:
         """List an app's mails of the last 30 days, newest first, without their texts."""
         return await self._mails.page(call.app, query)
+
+    @post(
+        f"{_MAIL}/send",
+        access=console(Role.EDITOR, secret_key=True, scope="mail:send"),
+        status=202,
+        creates="mail_id",
+        errors=[MemberNotFoundError, NoAddressError],
+    )
+    async def send(self, call: Call, app_id: UUID, body: NewMessage) -> SentMessage:
+        """Send a mail of the app's own to a member or to an address, as all mails are sent: soon, and with retries.
+
+        Without an SMTP server it is in the mailbox; `suppressed` says that it is not sent, see the limits of mail.
+        """
+        return await self._mails.send(call.app, call.actor, body, UUID(call.new_id()))
 
     @get(f"{_MAIL}/:mail_id", access=EDITOR, errors=[MailNotFoundError])
     async def read(self, call: Call, app_id: UUID, mail_id: UUID) -> Mail:

@@ -48,6 +48,12 @@ _TEMPLATE_ROUTE = "/v1/apps/:app_id/mail-templates/:purpose/:language"
 _SUPPRESSION = {"address_hash": _HASH, "reason": "manual", "created_at": _TIME}
 
 EXAMPLES = [
+    Example(
+        route="POST /v1/apps/:app_id/mail/send",
+        operation="createMail",
+        body={"to": "grace@example.com", "subject": "Your order", "text": "Thank you! It is on its way."},
+        answer={"mail_id": _ID, "state": "stored"},
+    ),
     Example(route="GET /v1/apps/:app_id/mail-settings", operation="getMailSettings", answer=_NONE),
     Example(
         route="PUT /v1/apps/:app_id/mail-settings",
@@ -140,6 +146,7 @@ EXAMPLES = [
             "updated_at": None,
             "text": "Somebody signed up for {{app.name}} with this e-mail address…",
             "button": "",
+            "html": None,
             "variables": ["app.name"],
         },
     ),
@@ -148,7 +155,7 @@ EXAMPLES = [
         operation="replaceMailTemplate",
         path=_PATH,
         body=_OWN,
-        answer={**_TEMPLATE, **_OWN, "variables": ["app.name", "expires", "link"]},
+        answer={**_TEMPLATE, **_OWN, "html": None, "variables": ["app.name", "expires", "link"]},
     ),
     Example(
         route=f"DELETE {_TEMPLATE_ROUTE}",

@@ -24,7 +24,7 @@ from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded, is_address
 from pilotis.mail import store
-from pilotis.mail.composing import compose
+from pilotis.mail.composing import compose, plain_html
 from pilotis.mail.messages import Body, build
 from pilotis.mail.relays import DeferredError, RejectedError, Relay, Relays
 from pilotis.mail.settings import Sending, SettingsOfMail
@@ -36,11 +36,14 @@ from pilotis.mail.types import (
     MailPage,
     MailQuery,
     MailTest,
+    NewMessage,
     Purpose,
+    SentMessage,
     State,
     Suppression,
     SuppressionPage,
 )
+from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.security.audit.service import record
 from pilotis.security.encryption.service import Secrets
 from pilotis.security.encryption.types import Purpose as SecretPurpose
@@ -55,6 +58,13 @@ class MailNotFoundError(NotFoundError):
 
     code = "MAIL_NOT_FOUND"
     message = "There is no such mail. Mails are kept for 30 days."
+
+
+class NoAddressError(ConflictError):
+    """409: the member has no verified address, so that no mail can be sent to it."""
+
+    code = "MEMBER_HAS_NO_EMAIL"
+    message = "This member has no verified e-mail address."
 
 
 class MailNotRetryableError(ConflictError):
@@ -114,13 +124,19 @@ class Writer(NamedTuple):
             values |= {"code": new.code, "code_expires": new.code_lifetime}
         own = await store.template(connection, self.app_id, new.purpose, new.language)
         composed = compose(new.language, new.purpose, values, template_of(own) if own else None)
-        mail_id = uuid7()
+        content = Body(composed.text, composed.html, new.link, new.code, composed.button if new.link else None)
+        return (await self.write_body(connection, new, composed.subject, content))[0]
+
+    async def write_body(
+        self, connection: Connection, new: NewMail, subject: str, content: Body, mail_id: UUID | None = None
+    ) -> tuple[UUID, State]:
+        """Write a mail as `write` does, with a text of the caller's, and return its id and state."""
+        mail_id = mail_id or uuid7()
         state, reply = await self._state(connection, new.recipient)
         body = None
         if state != "suppressed":
-            content = Body(composed.text, composed.html, new.link, new.code, composed.button if new.link else None)
             body = self.encrypt(SecretPurpose.MAIL_BODY, str(mail_id), json.encode(content))
-        await self._insert(connection, mail_id, new, composed.subject, state, reply, body)
+        await self._insert(connection, mail_id, new, subject, state, reply, body)
         if state == "queued":
             await self.jobs.enqueue(connection, self.kind, self.app_id, MailJob(mail_id), key=str(mail_id))
         elif state == "stored":
@@ -129,7 +145,7 @@ class Writer(NamedTuple):
                 purpose=new.purpose,
                 url=f"{self.base_url}/console/apps/{self.app_id}/mail?mail={mail_id}",
             )
-        return mail_id
+        return mail_id, state
 
     async def drop(self, connection: Connection, new: NewMail, reason: str) -> None:
         """Record a mail that is not sent, with the reason, for the console."""
@@ -216,6 +232,32 @@ class Mails:
         sending = await self._settings.of(app_id)
         secrets = await self._secrets.app(app_id)
         return Writer(app_id, sending, secrets.encrypt, self._jobs, self._kind, self._rate_limits, self._base_url)
+
+    async def send(self, app: AppInfo, actor: Actor, new: NewMessage, mail_id: UUID) -> SentMessage:
+        """Send a mail of the app's own; raises `MemberNotFoundError`, and `NoAddressError` for a member without one."""
+        subject = new.subject.strip()
+        if not subject or not subject.isprintable():
+            raise invalid("subject", "subject: one line of text is expected.")
+        recipient, language = new.to or "", new.language
+        if new.member_id is not None:
+            recipient, own = await self._address_of(app.app_id, new.member_id)
+            language = language or own
+        require_address("to", recipient)
+        writer = await self.writer(app.app_id)
+        html = new.html or plain_html(language or "en", subject, new.text)
+        mail = NewMail("message", recipient, language or "en", new.member_id)
+        async with self._database.transaction(app.app_id) as connection:
+            _, state = await writer.write_body(connection, mail, subject, Body(new.text, html), mail_id)
+            await record(connection, app.app_id, actor, "mail.send", str(mail_id), member_id=new.member_id)
+        return SentMessage(mail_id, state)
+
+    async def _address_of(self, app_id: UUID, member_id: str) -> tuple[str, Language | None]:
+        found = await store.address_of(self._database.of(app_id), app_id, member_id)
+        if found is None:
+            raise MemberNotFoundError
+        if found[0] is None:
+            raise NoAddressError
+        return found[0], found[1]
 
     async def test(self, app: AppInfo, actor: Actor, recipient: str) -> MailTest:
         """Send a test mail to an address at once, or store it, and return what became of it."""

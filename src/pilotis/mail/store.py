@@ -12,6 +12,7 @@ from asyncpg import Connection
 from pilotis.db.paging import MAX_COUNTED, fetch_page
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
+from pilotis.kit.languages import Language
 from pilotis.mail.types import Purpose, State
 
 
@@ -76,6 +77,7 @@ class StoredTemplate(msgspec.Struct, frozen=True):
     subject: str
     text: str
     button: str
+    html: str | None
     updated_at: datetime
 
 
@@ -150,15 +152,22 @@ async def template(
 
 
 async def put_template(
-    connection: Connection, app_id: UUID, purpose: Purpose, language: str, subject: str, text: str, button: str
+    connection: Connection,
+    app_id: UUID,
+    purpose: Purpose,
+    language: str,
+    subject: str,
+    text: str,
+    button: str,
+    html: str | None,
 ) -> StoredTemplate:
     """Insert or replace an app's own text, and return it."""
     row = await connection.fetchrow(
         f"""
-        insert into pilotis.mail_templates (app_id, purpose, language, subject, text, button)
-        values ($1, $2, $3, $4, $5, $6)
+        insert into pilotis.mail_templates (app_id, purpose, language, subject, text, button, html)
+        values ($1, $2, $3, $4, $5, $6, $7)
         on conflict (app_id, purpose, language) do update set subject = excluded.subject, text = excluded.text,
-            button = excluded.button, updated_at = now()
+            button = excluded.button, html = excluded.html, updated_at = now()
         returning {_TEMPLATE}
         """,
         app_id,
@@ -167,6 +176,7 @@ async def put_template(
         subject,
         text,
         button,
+        html,
     )
     assert row is not None
     return StoredTemplate(**row)
@@ -365,3 +375,13 @@ async def delete_old(connection: Connection, days: int, limit: int) -> int:
         limit,
     )
     return deleted
+
+
+async def address_of(
+    connection: TenantDatabase, app_id: UUID, member_id: str
+) -> tuple[str | None, Language | None] | None:
+    """Return a member's verified address, or None, and its language; None if there is no such member."""
+    row = await connection.fetchrow(
+        "select email, language from pilotis.members where app_id = $1 and member_id = $2", app_id, member_id
+    )
+    return None if row is None else (row["email"], row["language"])

@@ -25,7 +25,7 @@ from pilotis.mail.types import (
 )
 from pilotis.security.audit.service import record
 
-PURPOSES: tuple[Purpose, ...] = tuple(one for one in typing.get_args(Purpose) if one != "test")
+PURPOSES: tuple[Purpose, ...] = tuple(one for one in typing.get_args(Purpose) if one not in {"test", "message"})
 """What mails members get; the text of a test mail is not the app's."""
 
 _IN_BRACES = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
@@ -76,7 +76,7 @@ class OwnTemplates:
         async with self._database.transaction(app_id) as connection:
             text = "\n\n".join(template.text)
             own = await store.put_template(
-                connection, app_id, purpose, language, template.subject, text, template.button
+                connection, app_id, purpose, language, template.subject, text, template.button, template.html
             )
             await record(connection, app_id, actor, "mail_template.put", f"{purpose}/{language}")
         return _shown(purpose, language, own)
@@ -108,7 +108,7 @@ class OwnTemplates:
 
 def template_of(own: StoredTemplate) -> Template:
     """Return the template that is stored."""
-    return Template(own.subject, _paragraphs(own.text), own.button)
+    return Template(own.subject, _paragraphs(own.text), own.button, own.html)
 
 
 def checked(purpose: Purpose, language: Language, new: NewMailTemplate) -> Template:
@@ -130,7 +130,13 @@ def checked(purpose: Purpose, language: Language, new: NewMailTemplate) -> Templ
         raise invalid("button", "button: one line of text without variables is expected.")
     if "link" not in names and button:
         raise invalid("button", "button: this mail has no link.")
-    return Template(subject, paragraphs, button or shipped(language, purpose).button)
+    html = new.html.strip() if new.html and new.html.strip() else None
+    if html is not None:
+        _require_known("html", html, names)
+        for name in _REQUIRED:
+            if name in names and f"{{{{{name}}}}}" not in html:
+                raise invalid("html", f"html: {{{{{name}}}}} is expected in it.")
+    return Template(subject, paragraphs, button or shipped(language, purpose).button, html)
 
 
 def _require_known(field: str, text: str, names: frozenset[str]) -> None:
@@ -171,6 +177,7 @@ def _shown(purpose: Purpose, language: Language, own: StoredTemplate | None) -> 
         subject=template.subject,
         text="\n\n".join(template.text),
         button=template.button,
+        html=template.html,
         variables=sorted(variables_of(purpose)),
         is_custom=own is not None,
         updated_at=rfc3339(own.updated_at) if own else None,

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.http.api.schemas import Email, Paging
+from pilotis.kit.errors import invalid
 from pilotis.kit.languages import Language
 
 MAX_TEXT = 2048
@@ -22,6 +23,7 @@ Purpose = Literal[
     "security_notice",
     "team_invitation",
     "test",
+    "message",
 ]
 """What a mail is for."""
 
@@ -70,6 +72,32 @@ class MailTest(msgspec.Struct, frozen=True, kw_only=True):
     recipient: str
     state: Literal["sent", "failed", "stored"]
     reply: str | None
+
+
+class NewMessage(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A mail of the app's own, to a member with a verified address or to any address.
+
+    `text` has paragraphs, separated by empty lines; without `html` it is made from them.
+    """
+
+    member_id: Annotated[str, msgspec.Meta(max_length=60)] | None = None
+    to: Email | None = None
+    subject: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=64_000)]
+    html: Annotated[str, msgspec.Meta(max_length=256_000)] | None = None
+    language: Language | None = None
+
+    def __post_init__(self) -> None:
+        """Require one recipient."""
+        if (self.member_id is None) == (self.to is None):
+            raise invalid("to", "Either member_id or to is expected.")
+
+
+class SentMessage(msgspec.Struct, frozen=True):
+    """The mail that will be sent; its state is at `GET …/mail/:mail_id`."""
+
+    mail_id: UUID
+    state: State
 
 
 class MailQuery(Paging, forbid_unknown_fields=True):
@@ -139,23 +167,26 @@ class MailTemplate(MailTemplateItem, frozen=True, kw_only=True):
     """A text of mails. Paragraphs are separated by empty lines; `{{name}}` stands for each of `variables`.
 
     A paragraph that is `{{link}}` alone becomes a button, whose label is `button`; one that is `{{code}}` alone is
-    shown large.
+    shown large. `html` is the app's own; null where it is made from the paragraphs.
     """
 
     text: str
     button: str
+    html: str | None
     variables: list[str]
 
 
 class NewMailTemplate(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """An app's own text. `{{link}}` and `{{code}}` have to be paragraphs of their own where the mail has them.
 
-    Without `button` the link has the shipped label.
+    Without `button` the link has the shipped label, without `html` that is made from the paragraphs. It has the same
+    variables, whose values are escaped, and is not used for a mail that lacks one of them.
     """
 
     subject: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=16_000)]
     button: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+    html: Annotated[str, msgspec.Meta(max_length=64_000)] | None = None
 
 
 class MailPreview(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,9 +83,11 @@ function Form({ known, path, saved, restored }) {
   const [subject, setSubject] = useState(known.subject);
   const [text, setText] = useState(known.text);
   const [button, setButton] = useState(known.button);
+  const [markup, setMarkup] = useState(known.html || "");
   const [restores, setRestores] = useState(false);
-  const body = { subject, text, button };
-  const isChanged = subject !== known.subject || text !== known.text || button !== known.button;
+  const body = { subject, text, button, html: markup || null };
+  const isChanged =
+    subject !== known.subject || text !== known.text || button !== known.button || markup !== (known.html || "");
   const preview = usePreview(path, body);
   const save = useAction(async () => {
     saved(await onApp(path, { method: "PUT", body }));
@@ -113,6 +115,11 @@ function Form({ known, path, saved, restored }) {
           label=${t.mail.buttonLabel} value=${button} onInput=${setButton} maxlength="100" lang=${known.language}
           wrong=${wrong("button")} disabled=${!!denied("editor")} title=${denied("editor") || undefined}
         />`}
+        <${TextAreaField}
+          label=${t.mail.html} value=${markup} onInput=${setMarkup} rows="6" lang=${known.language} optional
+          class="code" spellcheck="false" help=${t.mail.htmlHelp} wrong=${wrong("html")} disabled=${!!denied("editor")}
+          title=${denied("editor") || undefined}
+        />
         <p class="s12 soft">
           ${t.mail.variables}
           ${known.variables.map((name) => html` <code key=${name}>${`{{${name}}}`}</code>`)}
@@ -148,7 +155,7 @@ function Form({ known, path, saved, restored }) {
 /**
  * The mail that a text gives, with made-up values, some time after it was typed; the last one stays while another is
  * on its way.
- * @param {string} path @param {{subject: string, text: string, button: string}} body
+ * @param {string} path @param {{subject: string, text: string, button: string, html: string | null}} body
  */
 function usePreview(path, body) {
   const [typed, setTyped] = useState(JSON.stringify(body));

@@ -1131,6 +1131,7 @@ export default {
       security_notice: "Security notice",
       team_invitation: "Team invitation",
       test: "Test",
+      message: "Message of the app",
     },
     found: (/** @type {number} */ count) => plural(count, "mail", "mails"),
     none: "No mails yet",
@@ -1203,6 +1204,9 @@ export default {
     paragraphs: "Paragraphs",
     paragraphsHelp: "Separated by empty lines. {{link}} and {{code}} are paragraphs of their own.",
     buttonLabel: "Label of the link",
+    html: "HTML",
+    htmlHelp:
+      "Instead of the HTML made from the paragraphs, with the same variables. Mail programs without HTML show the paragraphs.",
     variables: "Variables:",
     preview: "Preview",
     restore: "Restore the shipped text",

@@ -1106,6 +1106,7 @@ export default {
       security_notice: "보안 알림",
       team_invitation: "팀 초대",
       test: "테스트",
+      message: "앱이 보낸 메일",
     },
     found: (/** @type {number} */ count) => `메일 ${count.toLocaleString("ko")}통`,
     none: "아직 메일이 없습니다",
@@ -1177,6 +1178,9 @@ export default {
     paragraphs: "문단",
     paragraphsHelp: "빈 줄로 구분합니다. {{link}}, {{code}} 변수는 각각 따로 한 문단을 이룹니다.",
     buttonLabel: "링크의 이름",
+    html: "HTML",
+    htmlHelp:
+      "문단에서 만든 HTML 대신 사용하며 변수는 같습니다. HTML을 표시하지 않는 메일 프로그램에서는 문단이 보입니다.",
     variables: "변수:",
     preview: "미리 보기",
     restore: "기본 문구로 되돌리기",
