@@ -61,6 +61,7 @@ from pilotis.kit.metrics import CounterOf, Gauge, Metric
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
+from pilotis.personal_data.feature import PersonalDataFeature
 from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.security.feature import SecurityFeature
 from pilotis.serve.quiet import is_quiet
@@ -92,6 +93,7 @@ FEATURES: tuple[type[Feature], ...] = (
     TransferFeature,
     TrashFeature,
     FilesFeature,
+    PersonalDataFeature,
     OAuthFeature,
     HostingFeature,
     IntegrationsFeature,

@@ -66,14 +66,16 @@ async def test_it_goes_by_smtp_once_also_if_the_request_is_repeated(app: App):
         await mails(app, 1, state="sent")
         await until(lambda: smtp.taken)
         await asyncio.sleep(0)
-        assert [taken.part("plain").strip().replace("\r\n", "\n") for taken in smtp.taken] == [MESSAGE["text"]]
+        texts = [taken.part("plain").strip().replace("\r\n", "\n") for taken in smtp.taken]
+        assert texts == [MESSAGE["text"]]
 
 
 async def test_a_function_sends_with_the_scope_alone(app: App, functions: Functions):
     source = """
     export default async (mail, ctx) => {
       const body = JSON.stringify(mail);
-      const answer = await ctx.api.fetch(`/v1/apps/${ctx.appId}/mail/send`, { method: "POST", body, headers: { "content-type": "application/json" } });
+      const headers = { "content-type": "application/json" };
+      const answer = await ctx.api.fetch(`/v1/apps/${ctx.appId}/mail/send`, { method: "POST", body, headers });
       return answer.status;
     };
     """

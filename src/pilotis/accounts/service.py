@@ -267,6 +267,11 @@ class Proofs:
             await require_fresh(self._members, connection, app, member)
             await self._members.set_first_password(connection, app, actor, member.member_id, password_hash)
 
+    async def require_fresh(self, app: AppInfo, member: MemberInfo) -> None:
+        """Raise `ReauthenticationRequiredError` unless the member has proved within five minutes who it is."""
+        async with self._database.transaction(app.app_id) as connection:
+            await require_fresh(self._members, connection, app, member)
+
     async def remove_email(self, app: AppInfo, actor: Actor, member: MemberInfo) -> None:
         """Remove the signed-in member's address; the address gets a link that undoes it.
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.kit.account_settings import LoginIdForm, Requirement, SignUpPolicy
+from pilotis.kit.account_settings import LoginIdForm, OnMemberDelete, Requirement, SignUpPolicy
 from pilotis.limits import PER_APP, Limits
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
@@ -98,7 +98,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     `sign_up: closed` stops every way by which a member makes itself. With `login_id_form: email` a login_id is an
     e-mail address. With `email_verification: required` a session is provisional until an address is verified, and with
     `second_factor: required` until a second factor is set up. Passkeys belong to `passkey_domain`, and pages of
-    `allowed_origins` may ask for them; without one, to the server's own domain and pages.
+    `allowed_origins` may ask for them; without one, to the server's own domain and pages. `on_member_delete` says
+    whether what a member has created is deleted with it, or whether it chooses (`ask`).
     """
 
     sign_up: SignUpPolicy
@@ -108,6 +109,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     methods: SignInMethods
     passkey_domain: str | None
     allowed_origins: list[str]
+    on_member_delete: OnMemberDelete
 
 
 class AccountHooks(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +154,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     passkey_domain: Annotated[str, msgspec.Meta(max_length=253)] | msgspec.UnsetType | None = msgspec.UNSET
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
     hooks: AccountHooksChange = AccountHooksChange()
+    on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):

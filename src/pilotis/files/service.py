@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from uuid import UUID
 
 from pilotis.blobs.protocol import BlobStore
@@ -13,6 +13,7 @@ from pilotis.files.cleaning import Cleaning
 from pilotis.files.delivery import AppFinder, Delivery
 from pilotis.files.images.variants import Variants
 from pilotis.files.items import Links
+from pilotis.files.keys import blob_key
 from pilotis.files.listing import Listing
 from pilotis.files.ruling import Ruling
 from pilotis.files.signatures import UrlSigner
@@ -21,6 +22,7 @@ from pilotis.files.tus.service import ResumableUploads
 from pilotis.files.uploads.service import Uploads
 from pilotis.http.api.principals import Authenticator
 from pilotis.kit.crypto import MasterKeyring
+from pilotis.kit.generators import no_chunks
 
 
 class Files:
@@ -66,3 +68,8 @@ class Files:
             redirects=redirects,
         )
         self.cleaning = Cleaning(database, blobs)
+        self._blobs = blobs
+
+    def content(self, app_id: UUID, blob_id: UUID, size: int) -> AsyncGenerator[bytes]:
+        """Return the bytes of a file, by its blob."""
+        return self._blobs.open(blob_key(app_id, blob_id), 0, size) if size else no_chunks()

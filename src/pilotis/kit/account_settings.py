@@ -15,6 +15,7 @@ LoginIdForm = Literal["any", "email"]
 Requirement = Literal["off", "optional", "required"]
 
 
+OnMemberDelete = Literal["keep", "delete", "ask"]
 HookName = Literal["before_sign_up", "before_sign_in", "send_mail"]
 
 
@@ -41,6 +42,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
     allowed_origins: tuple[str, ...] = ()
     hooks: Hooks = Hooks()
+    on_member_delete: OnMemberDelete = "keep"
+    """Whether rows and files that a member has created are deleted with it, or it chooses."""
 
 
 DEFAULTS = AccountSettings()

@@ -145,11 +145,12 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
     async def delete(self, call: Call, body: AccountDeletion | None) -> DeletedAccount:
         """Delete the signed-in member's account permanently, and end its sessions at once.
 
-        A member that has a password sends it. Rows and files that it created stay. In a table of the access level
-        Creator no other member sees them, but the console and secret keys do. Its login_id is free again.
+        A member that has a password sends it. Rows and files that it created stay, unless the account settings say
+        otherwise by `on_member_delete`. In a table of the access level Creator no other member sees them, but the
+        console and secret keys do. Its login_id is free again.
         """
-        password = body.password if body else None
-        await self._members.delete(call.client, call.app, call.member, call.actor, password)
+        given = body or AccountDeletion()
+        await self._members.delete(call.client, call.app, call.member, call.actor, given)
         return DeletedAccount("Account deleted.", call.member.member_id)
 
     @patch("/v1/public/app-members/me/custom-data", access=Access.ACCOUNT, errors=[MemberInactiveError])

@@ -55,6 +55,7 @@ from pilotis.members.hooks import Hooks, Passes, Verdict
 from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
 from pilotis.members.types import (
     Account,
+    AccountDeletion,
     CurrentMember,
     CustomDataResult,
     Method,
@@ -180,6 +181,7 @@ class Members:
         self.hooks = Hooks()
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
         self._verified: Callable[[Connection, UUID, str], Awaitable[None]] | None = None
+        self._eraser: Callable[[Connection, UUID, list[str]], Awaitable[None]] | None = None
         self.followers: list[Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]] = []
         """What is told of deleted members, each in the transaction of the deletion."""
         self._checks: Batchers[UUID, tuple[UUID, Claims], SessionMember | None] = Batchers(self._check)
@@ -188,6 +190,15 @@ class Members:
         """Tell those who follow that members are deleted, in the transaction that deletes them."""
         for follow in self.followers:
             await follow(connection, app_id, member_ids)
+
+    async def erase(self, connection: Connection, app_id: UUID, member_id: str) -> None:
+        """Delete what a member has created, in the transaction that deletes it."""
+        if self._eraser is not None:
+            await self._eraser(connection, app_id, [member_id])
+
+    def attach_eraser(self, eraser: Callable[[Connection, UUID, list[str]], Awaitable[None]]) -> None:
+        """Set what deletes the rows and files of deleted members."""
+        self._eraser = eraser
 
     def attach(
         self,
@@ -809,13 +820,18 @@ class Members:
             await self._sessions.revoke_all(connection, app.app_id, member.member_id, kept=member.session_id)
 
     async def delete(
-        self, client: Client, app: AppInfo, member: MemberInfo, actor: Actor, password: str | None
+        self, client: Client, app: AppInfo, member: MemberInfo, actor: Actor, given: AccountDeletion
     ) -> None:
-        """Delete a member at its own request, and end its sessions. Its rows remain, without an owner.
+        """Delete a member at its own request, and end its sessions. Its rows remain, unless the app says otherwise.
 
         A member that has a password must give it; raises `WrongPasswordError`.
         """
-        old_hash = await self._require_password(client, app, member, password)
+        policy = app.accounts.on_member_delete
+        if given.data is not None and policy != "ask":
+            raise invalid("data", "data: the app decides what becomes of what you have created.", "NOT_ACCEPTED")
+        if given.data is None and policy == "ask":
+            raise invalid("data", "data: keep or delete is expected.", "REQUIRED")
+        old_hash = await self._require_password(client, app, member, given.password)
         async with self._database.transaction(app.app_id) as connection:
             if await store.lock_password(connection, app.app_id, member.member_id) != old_hash:
                 raise WrongPasswordError
@@ -824,6 +840,8 @@ class Members:
             if row is None:
                 raise InvalidTokenError(fault=TokenFault.REVOKED)
             await self.departed(connection, app.app_id, [member.member_id])
+            if policy == "delete" or given.data == "delete":
+                await self.erase(connection, app.app_id, member.member_id)
             event = events.about(events.MEMBER_DELETED, actor, row)
             await self._events.emit_all(connection, app.app_id, [event])
             await record(connection, app.app_id, actor, "member.delete", member.member_id)

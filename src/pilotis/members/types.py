@@ -104,9 +104,13 @@ class OwnChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AccountDeletion(msgspec.Struct, forbid_unknown_fields=True):
-    """The password of the account to delete; a guest has none."""
+    """The password of the account to delete; a guest has none.
+
+    `data` says whether the rows and files that the member has created are deleted too, where the app lets it choose.
+    """
 
     password: Password | None = None
+    data: Literal["keep", "delete"] | None = None
 
 
 class DeletedAccount(msgspec.Struct):

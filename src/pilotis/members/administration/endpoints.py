@@ -12,6 +12,7 @@ from pilotis.members.administration.examples import EXAMPLES
 from pilotis.members.administration.service import MemberAdministration, MemberNotFoundError
 from pilotis.members.administration.types import (
     MemberChange,
+    MemberDeletion,
     MemberPage,
     MemberQuery,
     MemberRecord,
@@ -91,13 +92,14 @@ class MemberAdministrationEndpoints(Endpoints, tag="App member administration", 
         return Deleted("Session ended.", session_id)
 
     @delete(_MEMBER, access=WRITE, errors=[MemberNotFoundError])
-    async def delete(self, call: Call, app_id: UUID, member_id: str) -> MemberResult:
+    async def delete(self, call: Call, app_id: UUID, member_id: str, query: MemberDeletion) -> MemberResult:
         """Delete a member and end its sessions.
 
-        Rows that it created stay. In a table of the access level Creator no other member sees them, but the console
-        and secret keys do. Its login_id is free again.
+        Rows and files that it created stay, unless `data` is `delete`, or the account settings say so. In a table of
+        the access level Creator no other member sees them, but the console and secret keys do. Its login_id is free
+        again.
         """
-        await self._administration.delete(call.app, call.actor, member_id)
+        await self._administration.delete(call.app, call.actor, member_id, query.data)
         return MemberResult("Member deleted.", member_id)
 
     @put(f"{_MEMBER}/password", access=WRITE, needs_room=False, errors=[MemberNotFoundError, NoPasswordError])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -168,12 +168,17 @@ class MemberAdministration:
         if reason is not msgspec.UNSET:
             await member_store.set_ban_reason(connection, app.app_id, member_id, reason)
 
-    async def delete(self, app: AppInfo, actor: Actor, member_id: str) -> None:
-        """Delete a member and end its sessions. Its rows remain, without an owner."""
+    async def delete(
+        self, app: AppInfo, actor: Actor, member_id: str, data: Literal["keep", "delete"] | None = None
+    ) -> None:
+        """Delete a member and end its sessions. What it has created stays, unless `data` or the app says otherwise."""
+        erases = app.accounts.on_member_delete == "delete" if data is None else data == "delete"
         async with self._locked(app.app_id, member_id) as (connection, row):
             await self._sessions.revoke_all(connection, app.app_id, member_id)
             await member_store.delete(connection, app.app_id, member_id)
             await self._members.departed(connection, app.app_id, [member_id])
+            if erases:
+                await self._members.erase(connection, app.app_id, member_id)
             await self._emit(connection, app, events.MEMBER_DELETED, actor, row)
             await record(connection, app.app_id, actor, "member.delete", member_id)
 

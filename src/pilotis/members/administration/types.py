@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -100,6 +100,12 @@ class MemberToken(msgspec.Struct, frozen=True):
     access_token: str
     expires_in: int
     session_id: UUID
+
+
+class MemberDeletion(msgspec.Struct, forbid_unknown_fields=True):
+    """What becomes of the rows and files that the member has created; by default what the account settings say."""
+
+    data: Literal["keep", "delete"] | None = None
 
 
 class MemberSessions(msgspec.Struct, frozen=True):

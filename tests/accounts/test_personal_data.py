@@ -1,0 +1,128 @@
+"""A member gets all that the app has of it, once and alone, and what it has created may go with it."""
+
+import io
+import json
+import zipfile
+from typing import Any
+
+import httpx
+
+from tests.acceptance.test_files import storage as new_storage
+from tests.acceptance.test_files import upload
+from tests.accounts.test_factors import age
+from tests.console import owner_of
+from tests.mail.world import MEMBERS, PASSWORD, call, post, sign_in, sign_up, verified
+from tests.support import App, assert_error
+from tests.waiting import until
+
+ROWS = 450
+
+
+def unzipped(answer: httpx.Response) -> dict[str, bytes]:
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+async def furnished(app: App) -> tuple[dict[str, Any], str, str]:
+    """A member with rows and a file, beside another's."""
+    table, storage = await app.table({"n": "number"}, title="my notes/…"), await new_storage(app)
+    ada, bob = await verified(app, "ada", "ada@example.com"), await sign_up(app, "bob")
+    for member, number in ((ada, ROWS), (bob, 2)):
+        async with app.client(member["access_token"]) as client:
+            rows = [{"n": one} for one in range(number)]
+            answer = await client.post(f"/v1/public/tables/{table}/data/bulk", json={"data": rows})
+            assert answer.status_code == 201, answer.text
+            name = f"{member['member_id'][-4:]}.txt"
+            await upload(client, storage, b"hello" * 1000, file_name=name, mime_type="text/plain")
+    return ada, table, storage
+
+
+class TestExport:
+    async def test_it_has_the_account_the_rows_and_the_files_once(self, app: App):
+        ada, _, _ = await furnished(app)
+        ticket = (await post(app, "/me/export", None, ada["access_token"])).json()
+        found = unzipped(await post(app, "/export/download", {"token": ticket["token"]}))
+        (rows,) = [content for name, content in found.items() if name.startswith("rows/")]
+        assert [json.loads(line)["data"]["n"] for line in rows.splitlines()].count(7) == 1
+        assert len(rows.splitlines()) == ROWS
+        ((name, file),) = [(name, content) for name, content in found.items() if name.startswith("files/")]
+        assert (file, ada["member_id"][-4:] in name) == (b"hello" * 1000, True)
+        own = json.loads(found["account.json"])
+        assert (own["login_id"], own["email"], own["has_password"]) == ("ada", "ada@example.com", True)
+        assert [mail["purpose"] for mail in own["mails"]] == ["verify_email"]
+        assert (len(own["sessions"]), b"argon2" in found["account.json"], "README.txt" in found) == (1, False, True)
+        # A20: neither twice, nor by a guess, nor elsewhere.
+        assert_error(await post(app, "/export/download", {"token": ticket["token"]}), 401, "EXPORT_EXPIRED")
+
+    async def test_a20_of_another_or_after_the_deletion_there_is_none(self, app: App, other_app: App):
+        ada = await sign_up(app, "ada")
+        ticket = (await post(app, "/me/export", None, ada["access_token"])).json()["token"]
+        assert_error(await post(other_app, "/export/download", {"token": ticket}), 401, "EXPORT_EXPIRED")
+        # A newer one replaces it.
+        newer = (await post(app, "/me/export", None, ada["access_token"])).json()["token"]
+        assert_error(await post(app, "/export/download", {"token": ticket}), 401, "EXPORT_EXPIRED")
+        async with app.client(ada["access_token"]) as client:
+            body = json.dumps({"password": PASSWORD})
+            assert (await client.request("DELETE", f"{MEMBERS}/me", content=body)).status_code == 200
+        assert_error(await post(app, "/export/download", {"token": newer}), 401, "EXPORT_EXPIRED")
+        eve = await sign_up(other_app, "eve")
+        async with owner_of(app).client(app) as client:
+            assert_error(await client.get(f"/members/{eve['member_id']}/export"), 404, "MEMBER_NOT_FOUND")
+
+    async def test_it_asks_for_a_fresh_session_and_five_times_a_day(self, app: App):
+        ada = await sign_up(app, "ada")
+        for _ in range(5):
+            assert (await post(app, "/me/export", None, ada["access_token"])).status_code == 200
+        assert_error(await post(app, "/me/export", None, ada["access_token"]), 403, "EXPORT_LIMIT")
+        await age(app, ada)
+        assert_error(await post(app, "/me/export", None, ada["access_token"]), 403, "REAUTHENTICATION_REQUIRED")
+
+    async def test_the_apps_team_gets_it_too(self, app: App):
+        ada = await sign_up(app, "ada")
+        async with owner_of(app).client(app) as client:
+            found = unzipped(await client.get(f"/members/{ada['member_id']}/export"))
+        assert json.loads(found["account.json"])["login_id"] == "ada"
+
+
+class TestDeletion:
+    async def remaining(self, app: App, table: str, storage: str) -> tuple[int, int]:
+        async with app.client() as client:
+            headers = {"Authorization": f"Bearer {app.secret_key}"}
+            rows = (await client.get(f"/v1/public/tables/{table}/data", headers=headers)).json()["total_count"]
+            files = (await client.get(f"{storage}/items", headers=headers)).json()["total_count"]
+        return rows, files
+
+    async def test_what_it_has_created_goes_where_the_app_says_so(self, app: App):
+        ada, table, storage = await furnished(app)
+        await call(app, "PATCH", "/account-settings", json={"on_member_delete": "delete"})
+        async with app.client(ada["access_token"]) as client:
+            chosen = await client.request("DELETE", f"{MEMBERS}/me", json={"password": PASSWORD, "data": "keep"})
+            assert_error(chosen, 400, "VALIDATION_FAILED")
+            done = await client.request("DELETE", f"{MEMBERS}/me", json={"password": PASSWORD})
+            assert done.status_code == 200, done.text
+        assert_error(await sign_in(app, "ada", PASSWORD), 401, "INVALID_CREDENTIALS")
+
+        async def is_gone() -> bool:
+            return await self.remaining(app, table, storage) == (2, 1)
+
+        assert await until(is_gone)
+
+    async def test_the_member_or_the_team_chooses(self, app: App):
+        ada, table, storage = await furnished(app)
+        await call(app, "PATCH", "/account-settings", json={"on_member_delete": "ask"})
+        async with app.client(ada["access_token"]) as client:
+            undecided = await client.request("DELETE", f"{MEMBERS}/me", json={"password": PASSWORD})
+            assert_error(undecided, 400, "VALIDATION_FAILED")
+            kept = await client.request("DELETE", f"{MEMBERS}/me", json={"password": PASSWORD, "data": "keep"})
+            assert kept.status_code == 200, kept.text
+        assert await self.remaining(app, table, storage) == (ROWS + 2, 2)
+        (bob,) = (await call(app, "GET", "/members"))["data"]
+        await call(app, "DELETE", f"/members/{bob['member_id']}", params={"data": "delete"})
+
+        async def is_gone() -> bool:
+            return await self.remaining(app, table, storage) == (ROWS, 1)
+
+        assert await until(is_gone)
