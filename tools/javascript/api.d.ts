@@ -123,6 +123,7 @@ declare namespace Api {
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
+    on_member_delete: "ask" | "delete" | "keep";
     hooks: AccountHooks;
   }
   interface AppLimits {
@@ -858,6 +859,10 @@ declare namespace Api {
   }
   interface ExportLink {
     url: string;
+    expires_at: string;
+  }
+  interface ExportTicket {
+    token: string;
     expires_at: string;
   }
   interface ExposureReport {
@@ -1635,6 +1640,7 @@ declare namespace Api {
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
+    on_member_delete: "ask" | "delete" | "keep";
     guests: boolean;
     providers: Array<string>;
     password_min_length: number;
@@ -2841,6 +2847,7 @@ declare namespace Api {
     "GET /v1/apps/{}/members": MemberPage;
     "GET /v1/apps/{}/members/{}": MemberRecord;
     "GET /v1/apps/{}/members/{}/consents": ConnectionPage;
+    "GET /v1/apps/{}/members/{}/export": undefined;
     "GET /v1/apps/{}/members/{}/identities": MemberIdentities;
     "GET /v1/apps/{}/members/{}/sessions": MemberSessions;
     "GET /v1/apps/{}/members/{}/teams": OwnTeams;
@@ -3057,9 +3064,11 @@ declare namespace Api {
     "POST /v1/public/app-members/email-undo": Confirmation;
     "POST /v1/public/app-members/email-verification": Confirmation;
     "POST /v1/public/app-members/email-verification/deny": Confirmation;
+    "POST /v1/public/app-members/export/download": undefined;
     "POST /v1/public/app-members/invitations/accept": OwnTeam;
     "POST /v1/public/app-members/me/email": EmailTicket;
     "POST /v1/public/app-members/me/email/confirm": Account;
+    "POST /v1/public/app-members/me/export": ExportTicket;
     "POST /v1/public/app-members/me/passkeys": Passkey;
     "POST /v1/public/app-members/me/passkeys/start": PasskeyChallenge;
     "POST /v1/public/app-members/me/reauthenticate": Reauthenticated;
