@@ -161,6 +161,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """HTTP proxy for all outgoing requests, which also resolves host names; never taken from the environment's
     `HTTPS_PROXY`.
     """
+    breached_passwords: str | None = None
+    """Where apps with `password_check` look passwords up that were found in breaches: an https URL of the k-anonymity
+    protocol, to which the first 5 digits of a password's SHA-1 are added, or a directory with such answers as files.
+    """
     smtp_url: str | None = None
     """SMTP server that sends the mails of apps, such as `smtp://user:password@smtp.example.com:587` (with STARTTLS) or
     `smtps://…`; without one mails are stored and shown in the console.

@@ -1,5 +1,6 @@
 """A server that trusts an authority of the tests, and apps on it."""
 
+import hashlib
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,11 @@ import pytest
 from tests.certificates import Authority
 from tests.conftest import first_console_user, new_app
 from tests.support import App, Server
+
+BREACHED_PASSWORD = "wrong horse battery staple"
+BREACHED = hashlib.sha1(BREACHED_PASSWORD.encode(), usedforsecurity=False).hexdigest().upper()
+"""The digest of a password that was found in a breach, as the server's directory says."""
+PADDING = BREACHED[:5] + "F" * 35
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +26,9 @@ def mail_server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) 
     """A server without SMTP of its own, with short budgets' windows left as they are."""
     environment = {"PILOTIS_OUTGOING_CA_FILE": str(authority.ca_file)}
     environment["PILOTIS_LIMITS_MAIL_REQUESTS_PER_MINUTE"] = "100000"
+    breached = tmp_path_factory.mktemp("breached")
+    (breached / BREACHED[:5]).write_text(f"{'0' * 35}:9\r\n{BREACHED[5:]}:12\r\n{PADDING[5:]}:0\r\n", "ascii")
+    environment["PILOTIS_BREACHED_PASSWORDS"] = str(breached)
     running = Server(tmp_path_factory.mktemp("mail") / "data", environment=environment).start()
     yield running
     running.stop()

@@ -123,6 +123,7 @@ declare namespace Api {
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
+    password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
     hooks: AccountHooks;
   }
@@ -1640,6 +1641,7 @@ declare namespace Api {
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
+    password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
     guests: boolean;
     providers: Array<string>;

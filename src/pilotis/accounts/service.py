@@ -198,6 +198,7 @@ class Proofs:
         check_new_password(given.password, app.limits)
         # Before a password is hashed, which is costly.
         proof = await self._by_link(app.app_id, "reset_password", given.token)
+        await self._members.password_rules.require(app, given.password, "password", proof.email)
         password_hash = await self._passwords.hash(given.password)
         member_id = proof.member_id or ""
         actor = Actor("member", member_id, client.request_id)
@@ -259,6 +260,9 @@ class Proofs:
         if member.is_guest:
             raise NoPasswordError
         check_new_password(password, app.limits)
+        account = await self._members.account(app, member)
+        personal = account.login_id, account.email, account.nickname
+        await self._members.password_rules.require(app, password, "password", *personal)
         password_hash = await self._passwords.hash(password)
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member.member_id)

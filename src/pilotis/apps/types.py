@@ -98,7 +98,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     `sign_up: closed` stops every way by which a member makes itself. With `login_id_form: email` a login_id is an
     e-mail address. With `email_verification: required` a session is provisional until an address is verified, and with
     `second_factor: required` until a second factor is set up. Passkeys belong to `passkey_domain`, and pages of
-    `allowed_origins` may ask for them; without one, to the server's own domain and pages. `on_member_delete` says
+    `allowed_origins` may ask for them; without one, to the server's own domain and pages. With
+    `password_check` members choose no password that is guessed first. `on_member_delete` says
     whether what a member has created is deleted with it, or whether it chooses (`ask`).
     """
 
@@ -109,6 +110,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     methods: SignInMethods
     passkey_domain: str | None
     allowed_origins: list[str]
+    password_check: bool
     on_member_delete: OnMemberDelete
 
 
@@ -154,6 +156,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     passkey_domain: Annotated[str, msgspec.Meta(max_length=253)] | msgspec.UnsetType | None = msgspec.UNSET
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
     hooks: AccountHooksChange = AccountHooksChange()
+    password_check: bool | msgspec.UnsetType = msgspec.UNSET
     on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET
 
 

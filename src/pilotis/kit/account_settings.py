@@ -42,6 +42,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
     allowed_origins: tuple[str, ...] = ()
     hooks: Hooks = Hooks()
+    password_check: bool = False
+    """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"
     """Whether rows and files that a member has created are deleted with it, or it chooses."""
 

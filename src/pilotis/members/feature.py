@@ -7,10 +7,12 @@ from typing import ClassVar
 from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.kit.archiving import Archived, Copied, check_password_hash
+from pilotis.kit.metrics import CounterOf
 from pilotis.members.administration.endpoints import MemberAdministrationEndpoints
 from pilotis.members.administration.service import MemberAdministration
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.events import EVENT_TYPES
+from pilotis.members.password_rules import PasswordRules
 from pilotis.members.service import Members
 from pilotis.members.tasks import periodic
 
@@ -32,7 +34,8 @@ class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
 
 def feature(floor: Floor) -> MembersFeature:
     """Return the feature."""
-    members = Members(floor.database, floor.sessions, floor.passwords, floor.rate_limits, floor.events)
+    rules = PasswordRules(lambda: floor.outgoing, floor.settings.breached_passwords)
+    members = Members(floor.database, floor.sessions, floor.passwords, floor.rate_limits, floor.events, rules)
     administration = MemberAdministration(floor.database, floor.sessions, floor.passwords, floor.events, members)
     return MembersFeature(
         name="members",
@@ -40,4 +43,12 @@ def feature(floor: Floor) -> MembersFeature:
         event_types=EVENT_TYPES,
         periodic=periodic(floor, members),
         members=members,
+        metrics=[
+            CounterOf(
+                "pilotis_breached_password_checks",
+                "Passwords looked up among breached ones, by outcome.",
+                "outcome",
+                lambda: rules.asked,
+            )
+        ],
     )

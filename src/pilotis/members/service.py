@@ -52,6 +52,7 @@ from pilotis.members.gate.service import (
     settled,
 )
 from pilotis.members.hooks import Hooks, Passes, Verdict
+from pilotis.members.password_rules import PasswordRules
 from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
 from pilotis.members.types import (
     Account,
@@ -170,7 +171,13 @@ class Members:
     """Operations of members on their own accounts."""
 
     def __init__(
-        self, database: Database, sessions: Sessions, passwords: Passwords, rate_limits: RateLimits, emitter: Events
+        self,
+        database: Database,
+        sessions: Sessions,
+        passwords: Passwords,
+        rate_limits: RateLimits,
+        emitter: Events,
+        password_rules: PasswordRules | None = None,
     ) -> None:
         self._database = database
         self._sessions = sessions
@@ -179,6 +186,7 @@ class Members:
         self._events = emitter
         self.gate = Gate(database, sessions, emitter)
         self.hooks = Hooks()
+        self.password_rules = password_rules or PasswordRules(None, None)
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
         self._verified: Callable[[Connection, UUID, str], Awaitable[None]] | None = None
         self._eraser: Callable[[Connection, UUID, list[str]], Awaitable[None]] | None = None
@@ -235,6 +243,8 @@ class Members:
         login_id = _login_id(app, new.login_id)
         email = _claimed_address(app, new)
         await self._require_free(app.app_id, login_id)
+        personal = login_id, email, new.nickname
+        await self.password_rules.require(app, new.password, "password", *personal)
         asked = _asked(login_id, email, new.nickname, "password", new.language or accepted)
         given = await self.hooks.passing(app, client, partial(_sign_up_verdict, app, asked))
         password_hash = await self._passwords.hash(new.password)
@@ -813,6 +823,9 @@ class Members:
         old_hash = await self._require_password(client, app, member, change.current_password)
         if old_hash is None:
             raise NoPasswordError
+        own = await store.account(self._database, app.app_id, member.member_id)
+        personal = (own.login_id, own.email, own.nickname) if own else ()
+        await self.password_rules.require(app, change.new_password, "new_password", *personal)
         new_hash = await self._passwords.hash(change.new_password)
         async with self._database.transaction(app.app_id) as connection:
             if not await store.replace_password(connection, app.app_id, member.member_id, old_hash, new_hash):
