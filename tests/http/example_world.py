@@ -204,8 +204,8 @@ class World:
             self._allow_passkeys()
         elif operation == "createSecondFactor":
             assert self.passkey_id
-        elif operation == "createTotp":
-            self._change_settings({"second_factor": "optional"})
+        elif operation in {"createTotp", "createImpersonation"}:
+            self._change_settings({"second_factor": "optional", "impersonation": "editor"})
         elif operation in {"deleteTotp", "createRecoveryCodes", "deleteMemberFactors"}:
             assert self._totp_secret
         elif operation == "replaceOwnPassword":

@@ -125,6 +125,7 @@ declare namespace Api {
     allowed_origins: Array<string>;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
+    impersonation: "editor" | "off" | "owner";
     hooks: AccountHooks;
   }
   interface AppLimits {
@@ -1055,6 +1056,11 @@ declare namespace Api {
     failed: number;
     p50_ms: number | null;
     p95_ms: number | null;
+  }
+  interface ImpersonationToken {
+    access_token: string;
+    expires_at: string;
+    session_id: string;
   }
   interface ImportProgress {
     table_id: string;
@@ -3003,6 +3009,7 @@ declare namespace Api {
     "POST /v1/apps/{}/mail/{}/retry": MailItem;
     "POST /v1/apps/{}/members": MemberRecord;
     "POST /v1/apps/{}/members/import": ImportedMembers;
+    "POST /v1/apps/{}/members/{}/impersonate": ImpersonationToken;
     "POST /v1/apps/{}/members/{}/sign-out-everywhere": SignedOut;
     "POST /v1/apps/{}/members/{}/token": MemberToken;
     "POST /v1/apps/{}/oauth/clients": CreatedClient;

@@ -159,7 +159,9 @@ def _given(change: msgspec.Struct) -> dict[str, Any]:
 
 def _app_accounts(stored: account_settings.AccountSettings, *, has_passwords: bool) -> AppAccountSettings:
     hooks = AccountHooks(**msgspec.structs.asdict(stored.hooks))
-    return AppAccountSettings(**_account_fields(stored, has_passwords=has_passwords), hooks=hooks)
+    return AppAccountSettings(
+        **_account_fields(stored, has_passwords=has_passwords), hooks=hooks, impersonation=stored.impersonation
+    )
 
 
 def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: bool) -> dict[str, Any]:

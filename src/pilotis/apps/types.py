@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.kit.account_settings import LoginIdForm, OnMemberDelete, Requirement, SignUpPolicy
+from pilotis.kit.account_settings import Impersonation, LoginIdForm, OnMemberDelete, Requirement, SignUpPolicy
 from pilotis.limits import PER_APP, Limits
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
@@ -123,7 +123,12 @@ class AccountHooks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppAccountSettings(AccountSettings, frozen=True, kw_only=True):
-    """How an app's members make accounts and prove who they are, and the functions bound to that."""
+    """How an app's members make accounts and prove who they are, and the functions bound to that.
+
+    `impersonation` is the role on the app from which on its team may act as members.
+    """
+
+    impersonation: Impersonation
 
     hooks: AccountHooks
 
@@ -156,6 +161,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     passkey_domain: Annotated[str, msgspec.Meta(max_length=253)] | msgspec.UnsetType | None = msgspec.UNSET
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
     hooks: AccountHooksChange = AccountHooksChange()
+    impersonation: Impersonation | msgspec.UnsetType = msgspec.UNSET
     password_check: bool | msgspec.UnsetType = msgspec.UNSET
     on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET
 

@@ -15,6 +15,7 @@ LoginIdForm = Literal["any", "email"]
 Requirement = Literal["off", "optional", "required"]
 
 
+Impersonation = Literal["off", "owner", "editor"]
 OnMemberDelete = Literal["keep", "delete", "ask"]
 HookName = Literal["before_sign_up", "before_sign_in", "send_mail"]
 
@@ -42,6 +43,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
     allowed_origins: tuple[str, ...] = ()
     hooks: Hooks = Hooks()
+    impersonation: Impersonation = "off"
+    """Who of the app's team may act as its members."""
     password_check: bool = False
     """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"

@@ -64,6 +64,7 @@ MEMBER_DELETED = _type(
 MEMBER_ACTIVATED = _type("member.activated", "A deactivated member may sign in again.")
 MEMBER_DEACTIVATED = _type("member.deactivated", "A member is refused from now on.", is_active=False)
 MEMBER_SIGNED_OUT = _type("member.signed_out", "A member signed out, or was signed out everywhere.")
+MEMBER_IMPERSONATED = _type("member.impersonated", "Somebody of the app's team acts as the member for some minutes.")
 MEMBER_SIGNED_IN = EventType(
     name="member.signed_in",
     data=SignedInEvent,
@@ -80,6 +81,7 @@ EVENT_TYPES: tuple[EventType[Any], ...] = (
     MEMBER_DEACTIVATED,
     MEMBER_SIGNED_IN,
     MEMBER_SIGNED_OUT,
+    MEMBER_IMPERSONATED,
 )
 
 

@@ -37,7 +37,7 @@ class SessionMember(Facts, frozen=True):
     """The member of a session; `active_again` tells whether its last activity was recorded more than an hour ago.
 
     `awaits` are the proofs without which the session is provisional, `unused_successor` is that of
-    `pilotis.security.sessions`.
+    `pilotis.security.sessions`. In one that is `impersonated` somebody of the app's team acts as the member.
     """
 
     session_id: UUID
@@ -46,6 +46,7 @@ class SessionMember(Facts, frozen=True):
     level: int
     awaits: list[str]
     unused_successor: UUID | None
+    impersonated: bool
 
 
 class OwnRecord(msgspec.Struct, frozen=True):

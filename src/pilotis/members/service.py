@@ -24,6 +24,7 @@ from pilotis.http.api.principals import (
     Actor,
     AppInfo,
     Client,
+    ImpersonationNotAllowedError,
     InTeam,
     InvalidPublicKeyError,
     InvalidTokenError,
@@ -239,6 +240,8 @@ class Members:
         require_open(app)
         if guest is not None and not guest.is_guest:
             raise NotAGuestError
+        if guest is not None and guest.impersonated:
+            raise ImpersonationNotAllowedError
         check_password(new.password, app.limits)
         login_id = _login_id(app, new.login_id)
         email = _claimed_address(app, new)
@@ -896,7 +899,8 @@ async def _sign_up_verdict(app: AppInfo, asked: dict[str, Any], passes: Passes) 
 
 
 def _member_info(claims: Claims, row: SessionMember) -> MemberInfo:
-    return _with_facts(claims.sub, claims.sid, row, row.level)
+    member = _with_facts(claims.sub, claims.sid, row, row.level)
+    return msgspec.structs.replace(member, impersonated=True) if row.impersonated else member
 
 
 def _with_facts(member_id: str, session_id: UUID, row: Facts, level: int = 1) -> MemberInfo:

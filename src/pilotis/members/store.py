@@ -224,7 +224,7 @@ async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UU
         f"""
         select m.is_active, m.is_guest, m.roles, m.claims, m.teams, s.session_id, s.subject,
             m.last_active_at < now() - interval '1 hour' as active_again, s.level, s.awaits,
-            {unused_successor} as unused_successor
+            {unused_successor} as unused_successor, s.impersonator is not null as impersonated
         from (select unnest($2::uuid[]) as session_id) asked
         join pilotis.sessions s on s.app_id = $1 and s.session_id = asked.session_id
         join pilotis.members m on m.app_id = s.app_id and m.member_id = s.subject

@@ -22,6 +22,7 @@ from pilotis.http.api.principals import (
     Authenticator,
     Credential,
     FunctionCaller,
+    ImpersonationNotAllowedError,
     InvalidTokenError,
     Principal,
     PublicClient,
@@ -190,6 +191,13 @@ class _Ways:
         return _of_app(principal, app.app_id)
 
     async def _member(self, call: Call) -> AppMember:
+        principal = await self._present_member(call)
+        if principal.member.impersonated and self._endpoint.method != "GET":
+            # What is a member's own, such as its password, its consents and its teams, stays its own.
+            raise ImpersonationNotAllowedError
+        return principal
+
+    async def _present_member(self, call: Call) -> AppMember:
         token = call.need_bearer()
         provisional = self._access.provisional
         presumed = None

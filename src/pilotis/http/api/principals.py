@@ -198,6 +198,8 @@ class MemberInfo(msgspec.Struct, frozen=True):
     level: int = 1
     """How many factors the member has signed in with."""
     teams: tuple[InTeam, ...] = ()
+    impersonated: bool = False
+    """Whether somebody of the app's team acts as the member: then it changes nothing of its account."""
     nickname: str | None = None
     """Only where a table asks for it: a new row copies it."""
     confirm: Callable[[], Awaitable[MemberInfo]] | None = None
@@ -514,6 +516,13 @@ class ReauthenticationRequiredError(ForbiddenError):
     def __init__(self, methods: Sequence[str]) -> None:
         super().__init__()
         self.extra = {"methods": list(methods)}
+
+
+class ImpersonationNotAllowedError(ForbiddenError):
+    """403: the app lets nobody act as its members, or who does may not do this in their name."""
+
+    code = "IMPERSONATION_NOT_ALLOWED"
+    message = "Who acts as a member may not do this, or the app's settings do not allow to act as members."
 
 
 class RoleRequiredError(ForbiddenError):

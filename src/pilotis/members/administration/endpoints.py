@@ -5,12 +5,14 @@ from __future__ import annotations
 from uuid import UUID
 
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
-from pilotis.http.api.principals import ReauthenticationRequiredError, Role, console
+from pilotis.http.api.principals import ImpersonationNotAllowedError, ReauthenticationRequiredError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, Whole
 from pilotis.members.administration.examples import EXAMPLES
 from pilotis.members.administration.service import MemberAdministration, MemberNotFoundError
 from pilotis.members.administration.types import (
+    Impersonation,
+    ImpersonationToken,
     MemberChange,
     MemberDeletion,
     MemberPage,
@@ -80,6 +82,26 @@ class MemberAdministrationEndpoints(Endpoints, tag="App member administration", 
         Its session ends with it, or with the member's other sessions.
         """
         return await self._administration.token(call.app, call.actor, member_id)
+
+    @post(
+        f"{_MEMBER}/impersonate",
+        access=console(Role.EDITOR, fresh=True),
+        needs_room=False,
+        errors=[
+            MemberNotFoundError,
+            MemberInactiveError,
+            ImpersonationNotAllowedError,
+            ReauthenticationRequiredError,
+        ],
+    )
+    async def impersonate(self, call: Call, app_id: UUID, member_id: str, body: Impersonation) -> ImpersonationToken:
+        """Act as a member for at most 15 minutes, where the account settings allow it, such as to help it.
+
+        The reason is in the audit log, an event tells of it, and the member sees the session among its own. It reads
+        and writes what the member may, but nothing of its account: passwords, addresses, factors, consents and teams.
+        It ends with its token, which cannot be refreshed.
+        """
+        return await self._administration.impersonate(call.app, call.principal, call.actor, member_id, body)
 
     @delete(
         f"{_MEMBER}/sessions/:session_id",

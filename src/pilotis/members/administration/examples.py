@@ -4,6 +4,16 @@ from pilotis.http.api.example import Example
 
 EXAMPLES = [
     Example(
+        route="POST /v1/apps/:app_id/members/:member_id/impersonate",
+        operation="createImpersonation",
+        body={"reason": "Ticket 17: the list of orders is empty."},
+        answer={
+            "access_token": "eyJ…",
+            "expires_at": "2026-11-27T12:15:00.000Z",
+            "session_id": "0198c0de-0000-7000-8000-000000000001",
+        },
+    ),
+    Example(
         route="GET /v1/apps/:app_id/members",
         operation="listMembers",
         query={"search": "grace"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from asyncpg import Connection
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.events.types import EventType, NewEvent
-from pilotis.http.api.principals import Actor, AppInfo
+from pilotis.http.api.principals import Actor, AppInfo, ImpersonationNotAllowedError, Principal, Role
 from pilotis.http.api.schemas import ActiveSession, time_field
 from pilotis.kit import clock
 from pilotis.kit.clock import optional_rfc3339, rfc3339
@@ -26,6 +27,8 @@ from pilotis.members import store as member_store
 from pilotis.members.administration import store
 from pilotis.members.administration.store import StoredMember, WholeMember
 from pilotis.members.administration.types import (
+    Impersonation,
+    ImpersonationToken,
     MemberChange,
     MemberItem,
     MemberPage,
@@ -118,6 +121,29 @@ class MemberAdministration:
             session_id, token = await self._sessions.start_brief(connection, app.app_id, member_id, TOKEN_SECONDS)
             await record(connection, app.app_id, actor, "member.run_as", member_id, session_id=session_id)
         return MemberToken(token, TOKEN_SECONDS, session_id)
+
+    async def impersonate(
+        self, app: AppInfo, principal: Principal, actor: Actor, member_id: str, given: Impersonation
+    ) -> ImpersonationToken:
+        """Return an access token with which somebody of the app's team acts as a member; told and recorded.
+
+        Raises `ImpersonationNotAllowedError`, `MemberNotFoundError` and `MemberInactiveError`.
+        """
+        allowed = {"owner": Role.OWNER, "editor": Role.EDITOR}.get(app.accounts.impersonation)
+        if allowed is None or not principal.may(allowed):
+            raise ImpersonationNotAllowedError
+        assert actor.id is not None
+        async with self._locked(app.app_id, member_id) as (connection, row):
+            if not row.is_active:
+                raise MemberInactiveError
+            session_id, token = await self._sessions.start_impersonation(
+                connection, app.app_id, member_id, given.seconds, actor.id
+            )
+            await self._emit(connection, app, events.MEMBER_IMPERSONATED, actor, row)
+            details = {"reason": given.reason, "seconds": given.seconds, "session_id": session_id}
+            await record(connection, app.app_id, actor, "member.impersonate", member_id, **details)
+        expires_at = clock.now() + timedelta(seconds=given.seconds)
+        return ImpersonationToken(token, rfc3339(expires_at), session_id)
 
     async def end_session(self, app: AppInfo, actor: Actor, member_id: str, session_id: UUID) -> None:
         """End one session of a member; raises `MemberNotFoundError`, or `SessionNotFoundError`."""

@@ -108,6 +108,21 @@ class MemberDeletion(msgspec.Struct, forbid_unknown_fields=True):
     data: Literal["keep", "delete"] | None = None
 
 
+class Impersonation(msgspec.Struct, forbid_unknown_fields=True):
+    """Why somebody of the app's team acts as a member, which the audit log and the event have, and for how long."""
+
+    reason: Annotated[str, msgspec.Meta(min_length=3, max_length=500)]
+    seconds: Annotated[int, msgspec.Meta(ge=60, le=900)] = 900
+
+
+class ImpersonationToken(msgspec.Struct, frozen=True):
+    """An access token of a member, for who acts as it; there is no refresh token."""
+
+    access_token: str
+    expires_at: str
+    session_id: UUID
+
+
 class MemberSessions(msgspec.Struct, frozen=True):
     """A member's active sessions, the one used last first."""
 

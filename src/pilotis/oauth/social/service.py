@@ -19,7 +19,7 @@ from asyncpg import Connection
 
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError
+from pilotis.http.api.principals import Actor, AppInfo, Client, ImpersonationNotAllowedError, InvalidTokenError
 from pilotis.kit.crypto import random_token
 from pilotis.kit.ids import uuid7
 from pilotis.kit.mail_addresses import folded
@@ -348,6 +348,8 @@ class SocialLogin:
         app_id, member = await self._members.authenticate(bearer)
         if app_id != client.app_id:
             raise InvalidTokenError("The token belongs to a different app than the client.")
+        if member.impersonated:
+            raise ImpersonationNotAllowedError
         return member.member_id
 
     def _pages(self, provider: Provider) -> set[str]:

@@ -230,6 +230,14 @@ class Sessions:
         row = await store.insert(connection, app_id, uuid7(), subject, uuid7(), timedelta(seconds=seconds), "console")
         return row.session_id, self.short_token(app_id, subject, row.session_id, seconds)
 
+    async def start_impersonation(
+        self, connection: Connection, app_id: UUID, subject: str, seconds: int, impersonator: str
+    ) -> tuple[UUID, str]:
+        """Start a session as `start_brief` does, in which somebody of the app's team acts as the member."""
+        session_id, token = await self.start_brief(connection, app_id, subject, seconds)
+        await store.impersonate(connection, app_id, session_id, impersonator)
+        return session_id, token
+
     async def active(self, app_id: UUID, subject: str) -> list[Session]:
         """Return a subject's active sessions, the one used last first."""
         return await store.active(self._database, app_id, subject)

@@ -136,6 +136,19 @@ async def prove(
     )
 
 
+async def impersonate(connection: Connection, app_id: UUID, session_id: UUID, impersonator: str) -> None:
+    """Record who acts as the member of a session, in the transaction that inserts it."""
+    await connection.execute(
+        """
+        update pilotis.sessions set impersonator = $3, methods = '{impersonation}'
+        where app_id = $1 and session_id = $2
+        """,
+        app_id,
+        session_id,
+        impersonator,
+    )
+
+
 async def reprove(connection: Connection, app_id: UUID, session_id: UUID, method: str, level: int) -> datetime | None:
     """Record that the subject of an active session has proved again who it is, and return when; None without one.
 
