@@ -850,6 +850,10 @@ class World:
             return answer.json()
         return self._asked("POST", "/v1/auth/signup", {}, {**credentials, "token": invitation["token"]})
 
+    @property
+    def export_token(self) -> str:
+        return str(self._of_member("/me/export")["token"])
+
     @cached_property
     def signed_in_url(self) -> str:
         """A page of the app that may receive its members' tokens."""

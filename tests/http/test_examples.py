@@ -134,8 +134,8 @@ def test_an_example_answers_what_it_shows(
         assert answer == ""
     elif request.answers == "json":
         assert same(example.answer, json.loads(answer), server), answer
-    elif example.answer == "RIFF…":
-        assert answer.startswith("RIFF")
+    elif example.answer in {"RIFF…", "PK…"}:
+        assert answer.startswith(example.answer.removesuffix("…"))
     else:
         assert answer.splitlines() == example.answer.splitlines()
 

@@ -1943,7 +1943,7 @@ declare namespace Api {
     limit: number;
     offset: number;
   }
-  interface SentMessage {
+  interface SentMail {
     mail_id: string;
     state: "bounced" | "deferred" | "expired" | "failed" | "queued" | "sent" | "stored" | "suppressed";
   }
@@ -3004,7 +3004,7 @@ declare namespace Api {
     "POST /v1/apps/{}/keys/secret": ShownSecretKey;
     "POST /v1/apps/{}/mail-settings/test": MailTest;
     "POST /v1/apps/{}/mail-templates/{}/{}/preview": MailPreview;
-    "POST /v1/apps/{}/mail/send": SentMessage;
+    "POST /v1/apps/{}/mail/send": SentMail;
     "POST /v1/apps/{}/mail/suppressions": Suppression;
     "POST /v1/apps/{}/mail/{}/retry": MailItem;
     "POST /v1/apps/{}/members": MemberRecord;

@@ -24,6 +24,7 @@ from pilotis.mail.types import (
     DeletedSuppression,
     Mail,
     MailItem,
+    MailMessage,
     MailPage,
     MailPreview,
     MailQuery,
@@ -33,9 +34,8 @@ from pilotis.mail.types import (
     MailTest,
     NewMailSettings,
     NewMailTemplate,
-    NewMessage,
     NewSuppression,
-    SentMessage,
+    SentMail,
     Suppression,
     SuppressionPage,
 )
@@ -98,7 +98,7 @@ class MailEndpoints(Endpoints, tag="Mail", examples=EXAMPLES):
         creates="mail_id",
         errors=[MemberNotFoundError, NoAddressError],
     )
-    async def send(self, call: Call, app_id: UUID, body: NewMessage) -> SentMessage:
+    async def send(self, call: Call, app_id: UUID, body: MailMessage) -> SentMail:
         """Send a mail of the app's own to a member or to an address, as all mails are sent: soon, and with retries.
 
         Without an SMTP server it is in the mailbox; `suppressed` says that it is not sent, see the limits of mail.

@@ -33,12 +33,12 @@ from pilotis.mail.templates import template_of
 from pilotis.mail.types import (
     Mail,
     MailItem,
+    MailMessage,
     MailPage,
     MailQuery,
     MailTest,
-    NewMessage,
     Purpose,
-    SentMessage,
+    SentMail,
     State,
     Suppression,
     SuppressionPage,
@@ -233,7 +233,7 @@ class Mails:
         secrets = await self._secrets.app(app_id)
         return Writer(app_id, sending, secrets.encrypt, self._jobs, self._kind, self._rate_limits, self._base_url)
 
-    async def send(self, app: AppInfo, actor: Actor, new: NewMessage, mail_id: UUID) -> SentMessage:
+    async def send(self, app: AppInfo, actor: Actor, new: MailMessage, mail_id: UUID) -> SentMail:
         """Send a mail of the app's own; raises `MemberNotFoundError`, and `NoAddressError` for a member without one."""
         subject = new.subject.strip()
         if not subject or not subject.isprintable():
@@ -249,7 +249,7 @@ class Mails:
         async with self._database.transaction(app.app_id) as connection:
             _, state = await writer.write_body(connection, mail, subject, Body(new.text, html), mail_id)
             await record(connection, app.app_id, actor, "mail.send", str(mail_id), member_id=new.member_id)
-        return SentMessage(mail_id, state)
+        return SentMail(mail_id, state)
 
     async def _address_of(self, app_id: UUID, member_id: str) -> tuple[str, Language | None]:
         found = await store.address_of(self._database.of(app_id), app_id, member_id)

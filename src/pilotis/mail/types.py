@@ -74,7 +74,7 @@ class MailTest(msgspec.Struct, frozen=True, kw_only=True):
     reply: str | None
 
 
-class NewMessage(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class MailMessage(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A mail of the app's own, to a member with a verified address or to any address.
 
     `text` has paragraphs, separated by empty lines; without `html` it is made from them.
@@ -93,7 +93,7 @@ class NewMessage(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise invalid("to", "Either member_id or to is expected.")
 
 
-class SentMessage(msgspec.Struct, frozen=True):
+class SentMail(msgspec.Struct, frozen=True):
     """The mail that will be sent; its state is at `GET …/mail/:mail_id`."""
 
     mail_id: UUID

@@ -1,4 +1,4 @@
-"""Writes a zip archive while it is sent: what is finished is handed out, and nothing is kept. Pure."""
+"""Writes a zip archive while it is sent: what is finished is taken, and nothing is kept. Pure."""
 
 from __future__ import annotations
 

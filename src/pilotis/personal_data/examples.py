@@ -16,9 +16,11 @@ EXAMPLES = [
         route=f"POST {_MEMBERS}/export/download",
         operation="runOwnExport",
         body={"token": "$EXPORT_TOKEN"},
+        answer="PK…",
     ),
     Example(
         route="GET /v1/apps/:app_id/members/:member_id/export",
         operation="exportMember",
+        answer="PK…",
     ),
 ]

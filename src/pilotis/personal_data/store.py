@@ -68,17 +68,17 @@ _ACCOUNT = """
 """
 
 
-async def account(database: TenantDatabase, app_id: UUID, member_id: str) -> str | None:
+async def account(connection: TenantDatabase, app_id: UUID, member_id: str) -> str | None:
     """Return all that the server knows of a member, a JSON object; None if there is no such member."""
-    found: str | None = await database.fetchval(_ACCOUNT, app_id, member_id)
+    found: str | None = await connection.fetchval(_ACCOUNT, app_id, member_id)
     return found
 
 
 async def files_of(
-    database: TenantDatabase, app_id: UUID, member_id: str, after: UUID | None, limit: int
+    connection: TenantDatabase, app_id: UUID, member_id: str, after: UUID | None, limit: int
 ) -> list[OwnFile]:
     """Return some of the files that a member has created, by their ids."""
-    rows = await database.fetch(
+    rows = await connection.fetch(
         f"""
         select {columns(OwnFile)} from pilotis.files
         where app_id = $1 and creator = $2 and not is_folder and ($3::uuid is null or file_id > $3)

@@ -12,6 +12,7 @@ import { Belongings } from "./belongings.js";
 import { MemberFacts } from "./member-facts.js";
 import { MemberImport } from "./member-import.js";
 import { MemberLinks } from "./member-links.js";
+import { MemberSecurity } from "./member-security.js";
 import { ListPager, listing } from "../ui/listing.js";
 import { MemberViews } from "../ui/member-views.js";
 import {
@@ -213,6 +214,7 @@ function Member({ id, changed }) {
             ${data.sessions > 0 && html`<${Sessions}
               path=${`${path}/sessions`} number=${data.sessions} ended=${reload}
             />`}
+            <${MemberSecurity} member=${data} path=${path} changed=${() => (reload(), changed())} />
             <${MemberFacts}
               member=${data}
               save=${(/** @type {any} */ facts) => onApp(path, { method: "PATCH", body: facts }).then(set)}

@@ -4,6 +4,7 @@ import { t, worded } from "../strings/index.js";
 import { user } from "../state/api.js";
 import { CREATOR } from "../grid/values.js";
 import { app, appId, loadApps, loadTables, may, onApp, tables } from "../state/app.js";
+import { AccountSettings } from "./account-settings.js";
 import { go, href, place } from "../state/router.js";
 import { ago, date, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
@@ -190,6 +191,7 @@ function SignInMethods() {
       ${row("allow_id_password_login", t.settings.password, t.settings.passwordText)}
       ${row("allow_guest_login", t.settings.guest, t.settings.guestText)}
     </section>
+    <${AccountSettings} />
     <${SocialLogin} />
   `;
 }

@@ -1,0 +1,124 @@
+/** How the app's members make accounts and prove who they are: the account settings, each saved when it is changed. */
+import { html, useState } from "../vendor/view.js";
+import { t } from "../strings/index.js";
+import { appId, may, onApp } from "../state/app.js";
+import {
+  Bones,
+  Button,
+  Failure,
+  FormDialog,
+  SelectField,
+  TextAreaField,
+  TextField,
+  complain,
+  useLoad,
+} from "../ui/widgets.js";
+
+/** @typedef {Api.AppAccountSettings} Settings */
+
+const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail"]);
+const why = () => (may("owner") ? "" : t.needs.owner);
+
+export function AccountSettings() {
+  const { data, error, reload, set } = useLoad((signal) => onApp("/account-settings", { signal }), [appId.value]);
+  const functions = useLoad((signal) => onApp("/functions", { query: { limit: 200 }, signal }), [appId.value]);
+  const [editing, setEditing] = useState(false);
+  if (error) return html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`;
+  if (!data) return html`<section class="slab"><${Bones} rows=${6} columns=${2} /></section>`;
+  const change = async (/** @type {any} */ body) => {
+    try {
+      set(await onApp("/account-settings", { method: "PATCH", body }));
+    } catch (error) {
+      complain(error);
+      reload();
+    }
+  };
+  const words = t.settings.accounts;
+  const method = (/** @type {"email_code" | "email_link" | "passkey"} */ name) =>
+    toggle(`method-${name}`, words[name], words[`${name}_text`], data.methods[name], (on) =>
+      change({ methods: { [name]: on } }),
+    );
+  const choice = (/** @type {keyof typeof words.choices} */ name) => html`<${SelectField}
+    label=${words[name]} help=${words[`${name}_text`]} value=${data[name]} disabled=${!may("owner")}
+    title=${why() || undefined} onInput=${(/** @type {string} */ value) => change({ [name]: value })}
+    options=${Object.entries(words.choices[name])}
+  />`;
+  return html`
+    <section class="slab pad">
+      <h2>${words.more}</h2>
+      ${method("email_code")} ${method("email_link")} ${method("passkey")}
+      ${data.methods.passkey && html`<div class="option">
+        <div class="grow">
+          <span class="label">${words.domain}</span>
+          <p class="soft s12">${data.passkey_domain ? html`<code>${data.passkey_domain}</code>` : words.ownDomain}</p>
+        </div>
+        <${Button} kind="small" why=${why()} onClick=${() => setEditing(true)}>${t.edit}</${Button}>
+      </div>`}
+    </section>
+    <section class="slab pad">
+      <h2>${words.title}</h2>
+      <div class="form">
+        ${choice("sign_up")} ${choice("login_id_form")} ${choice("email_verification")} ${choice("second_factor")}
+        ${choice("on_member_delete")} ${choice("impersonation")}
+      </div>
+      ${toggle("password_check", words.password_check, words.password_check_text, data.password_check, (on) =>
+        change({ password_check: on }),
+      )}
+    </section>
+    <section class="slab pad">
+      <h2>${words.hooks}</h2>
+      <p class="soft s13">${words.hooksText}</p>
+      <div class="form">
+        ${HOOKS.map(
+          (name) => html`<${SelectField}
+            key=${name} label=${words[name]} help=${words[`${name}_text`]} value=${data.hooks[name] || ""}
+            disabled=${!may("owner")} title=${why() || undefined}
+            onInput=${(/** @type {string} */ value) => change({ hooks: { [name]: value || null } })}
+            options=${[
+              ["", t.none],
+              ...(functions.data?.data || []).map((/** @type {any} */ one) => [one.id, one.name]),
+            ]}
+          />`,
+        )}
+      </div>
+    </section>
+    ${editing && html`<${Domain}
+      known=${data} onClose=${() => setEditing(false)}
+      save=${async (/** @type {any} */ body) => set(await onApp("/account-settings", { method: "PATCH", body }))}
+    />`}
+  `;
+}
+
+/**
+ * @param {string} id @param {string} title @param {string} text @param {boolean} on
+ * @param {(on: boolean) => unknown} change
+ */
+const toggle = (id, title, text, on, change) => html`<div class="option">
+  <div class="grow"><label class="label" for=${id}>${title}</label><p class="soft s12">${text}</p></div>
+  <input
+    id=${id} type="checkbox" class="switch" checked=${on} disabled=${!may("owner")} title=${why() || undefined}
+    onChange=${(/** @type {Typed} */ event) => change(event.target.checked)}
+  />
+</div>`;
+
+/** Where passkeys work. @param {{known: Settings, save: (body: any) => Promise<unknown>, onClose: () => void}} props */
+function Domain({ known, save, onClose }) {
+  const [domain, setDomain] = useState(known.passkey_domain || "");
+  const [origins, setOrigins] = useState(known.allowed_origins.join("\n"));
+  const submit = async () => {
+    const allowed_origins = domain ? origins.split(/\s+/).filter(Boolean) : [];
+    await save({ passkey_domain: domain.trim() || null, allowed_origins });
+    onClose();
+  };
+  const words = t.settings.accounts;
+  return html`<${FormDialog} title=${words.domain} action=${t.save} onClose=${onClose} submit=${submit}>
+    <${TextField}
+      label=${words.domain} value=${domain} onInput=${setDomain} optional spellcheck="false" maxlength="253"
+      help=${words.domainHelp} placeholder="example.com"
+    />
+    ${domain && html`<${TextAreaField}
+      label=${words.origins} value=${origins} onInput=${setOrigins} rows="3" help=${words.originsHelp}
+      placeholder="https://app.example.com"
+    />`}
+  </${FormDialog}>`;
+}

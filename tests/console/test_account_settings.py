@@ -1,0 +1,74 @@
+"""Account settings and a member's sign-in in the console."""
+
+from playwright.async_api import expect
+
+from tests.chromium import keep_picture
+from tests.console.conftest import Opening, obstacles, sign_in
+from tests.mail.world import PASSWORD, call, post, verified
+from tests.mail.world import sign_in as member_sign_in
+from tests.support import App, Server, assert_error
+from tests.waiting import until
+
+NARROW = {"width": 390, "height": 844}
+
+
+async def test_settings_are_saved_as_they_are_changed(server: Server, app: App, visit: Opening, axe: str) -> None:
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
+        await page.get_by_label("A code by mail").click()
+        await page.get_by_label("Second factor").select_option("Members may set one up")
+        await page.get_by_label("Refuse common passwords").click()
+        await page.get_by_label("When a member deletes its account").select_option("The member chooses")
+
+        async def is_saved() -> bool:
+            found = await call(app, "GET", "/account-settings")
+            chosen = found["second_factor"], found["on_member_delete"], found["password_check"]
+            return found["methods"]["email_code"] and chosen == ("optional", "ask", True)
+
+        await until(is_saved)
+        await page.get_by_label("Passkeys").click()
+        await page.get_by_role("button", name="Edit").click()
+        dialog = page.get_by_role("dialog", name="Domain of passkeys")
+        await dialog.get_by_label("Domain of passkeys").fill("example.com")
+        await dialog.get_by_label("Pages that may ask").fill("https://app.example.com")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.locator("code", has_text="example.com")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-accounts", full_page=True)
+        await page.set_viewport_size(NARROW)
+        await keep_picture(page, "console-accounts-phone", full_page=True)
+    assert (await call(app, "GET", "/account-settings"))["allowed_origins"] == ["https://app.example.com"]
+
+
+async def test_a_member_is_banned_and_the_ban_is_lifted(server: Server, app: App, visit: Opening, axe: str) -> None:
+    ada = await verified(app, "ada", "ada@example.com")
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/members?member={ada['member_id']}")
+        panel = page.get_by_role("complementary", name="Member")
+        await expect(panel).to_contain_text("ada@example.com")
+        await panel.get_by_role("button", name="Ban", exact=True).click()
+        dialog = page.get_by_role("dialog", name="Ban this member?")
+        await dialog.get_by_label("Reason").fill("Spam")
+        await dialog.get_by_role("button", name="Ban").click()
+        await expect(panel).to_contain_text("Spam")
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-member-banned")
+        assert_error(await member_sign_in(app, "ada", PASSWORD), 403, "MEMBER_BANNED")
+        await panel.get_by_role("button", name="Lift").click()
+        await expect(panel).to_contain_text("Not banned")
+    answer = await post(app, "/signin", {"login_id": "ada", "password": PASSWORD})
+    assert answer.status_code == 200
+
+
+async def test_members_are_imported_from_a_file(server: Server, app: App, visit: Opening, axe: str) -> None:
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/members")
+        await page.get_by_role("button", name="Import", exact=True).click()
+        dialog = page.get_by_role("dialog", name="Import members")
+        lines = b'{"login_id": "ada"}\n{"login_id": "bob"}\n{"login_id": "ada"}\n'
+        file = {"name": "members.jsonl", "mimeType": "text/plain", "buffer": lines}
+        await dialog.locator("input[type=file]").set_input_files([file])
+        await expect(dialog.get_by_role("status")).to_contain_text("2 members imported.")
+        await expect(dialog).to_contain_text("Line 3")
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-import")
