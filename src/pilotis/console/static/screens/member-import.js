@@ -35,7 +35,11 @@ export function MemberImport({ onClose, done }) {
   };
   return html`<${Dialog} title=${t.members.importTitle} onClose=${onClose} held=${progress ? t.members.import : ""}>
     <p>${t.members.importText}</p>
-    <p><a href="/docs/accounts#members-of-another-product" target="_blank">${t.members.importGuide}</a></p>
+    <p>
+      <a class="link" href="/docs/guides/accounts#members-of-another-product" target="_blank">
+        ${t.members.importGuide}
+      </a>
+    </p>
     <input
       ref=${picker} type="file" hidden accept=".jsonl,.ndjson,.json,.txt"
       onChange=${(/** @type {any} */ event) => event.target.files[0] && send(event.target.files[0])}

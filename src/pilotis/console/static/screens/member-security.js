@@ -21,7 +21,7 @@ export function MemberSecurity({ member, path, changed }) {
   const words = t.members.security;
   return html`<section class="wellbox">
     <h3>${words.title}</h3>
-    <dl class="facts-list">
+    <dl class="facts-list flush">
       <div>
         <dt>${t.email}</dt>
         <dd>${member.email ? plain(member.email, 254) : html`<span class="null">${words.noEmail}</span>`}</dd>
@@ -45,7 +45,6 @@ export function MemberSecurity({ member, path, changed }) {
           ${until
             ? html`
                 <${Pill} kind="warn" icon="warn">${words.until(moment(until))}</${Pill}>
-                ${member.ban_reason ? html` <span class="soft s12">${plain(member.ban_reason, 500)}</span>` : ""}
                 <${Button} kind="flat small" why=${why()} onClick=${() => update({ banned_until: null })}>
                   ${words.lift}
                 </${Button}>
@@ -59,6 +58,7 @@ export function MemberSecurity({ member, path, changed }) {
         </dd>
       </div>
     </dl>
+    ${until && member.ban_reason && html`<p class="soft s12">${plain(member.ban_reason, 500)}</p>`}
     ${dialog === "factors" && html`<${Confirm}
       title=${words.removeTitle} text=${words.removeText} action=${words.remove} onClose=${close}
       run=${async () => {
