@@ -908,6 +908,8 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "EventTypeEndpoints.publish": {"event_type": "order.created", "data": {}},
         "InvitationEndpoints.create": {"email": "invited@example.com", "role": "viewer"},
         "MailEndpoints.replace_settings": {"smtp_url": "smtp://localhost:9", "mail_from": "club@example.com"},
+        "MemberAdministrationEndpoints.impersonate": {"reason": "Ticket 17"},
+        "FactorEndpoints.start": {"method": "email_code"},
         "MailEndpoints.send": {"to": "ada@example.com", "subject": "News", "text": "Hello"},
         "MailEndpoints.suppress": {"address": "gone@example.com"},
         "MailEndpoints.replace_template": {"subject": "New", "text": "{{link}}"},

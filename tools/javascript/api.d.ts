@@ -25,6 +25,7 @@ declare namespace Api {
     email: string | null;
     pending_email: string | null;
     language: string | null;
+    has_password: boolean;
   }
   interface AccountHooks {
     before_sign_up: string | null;
@@ -1697,6 +1698,10 @@ declare namespace Api {
     access_token: string;
     auth_time: string;
   }
+  interface ReauthenticationTicket {
+    ticket: string;
+    options: Record<string, any> | null;
+  }
   interface ReceivedContent {
     hash: string;
     size: number;
@@ -3081,6 +3086,7 @@ declare namespace Api {
     "POST /v1/public/app-members/me/passkeys": Passkey;
     "POST /v1/public/app-members/me/passkeys/start": PasskeyChallenge;
     "POST /v1/public/app-members/me/reauthenticate": Reauthenticated;
+    "POST /v1/public/app-members/me/reauthenticate/start": ReauthenticationTicket;
     "POST /v1/public/app-members/me/recovery-codes": RecoveryCodesInput;
     "POST /v1/public/app-members/me/sessions/end-others": EndedSessions;
     "POST /v1/public/app-members/me/sign-in-code": SignInCode;

@@ -121,9 +121,13 @@
   const factorOf = (code) => (/^\d{6}$/.test(code.trim()) ? { totp: code.trim() } : { recovery_code: code.trim() });
 
   /** Let the member prove who it is, by one of some methods. @param {string[]} methods @returns {Promise<void>} */
-  function prove(methods) {
+  async function prove(methods) {
     const isPassword = methods.includes("password");
-    proofLabel.textContent = isPassword ? texts.password : texts.any_code;
+    if (!isPassword && hasPasskeys && methods.includes("passkey")) return proveByPasskey();
+    const isMailed = !isPassword && !methods.includes("totp") && methods.includes("email_code");
+    let mailTicket = "";
+    if (isMailed) mailTicket = (await call("POST", `${MEMBERS}/me/reauthenticate/start`, { method: "email_code" })).ticket;
+    proofLabel.textContent = isPassword ? texts.password : isMailed ? texts.mailed_proof : texts.any_code;
     proofValue.type = isPassword ? "password" : "text";
     proofValue.autocomplete = isPassword ? "current-password" : "one-time-code";
     proofValue.value = "";
@@ -133,7 +137,12 @@
     return new Promise((resolve, reject) => {
       proofForm.onsubmit = async (event) => {
         event.preventDefault();
-        const given = isPassword ? { password: proofValue.value } : factorOf(proofValue.value);
+        const code = proofValue.value.trim();
+        const given = isPassword
+          ? { password: proofValue.value }
+          : isMailed
+            ? { code, ticket: mailTicket }
+            : factorOf(code);
         try {
           token = (await call("POST", `${MEMBERS}/me/reauthenticate`, given)).access_token;
           proof.close();
@@ -151,6 +160,13 @@
         reject(new Rejected("CANCELLED"));
       };
     });
+  }
+
+  /** Let the member prove who it is by a passkey. */
+  async function proveByPasskey() {
+    const { ticket: asked, options } = await call("POST", `${MEMBERS}/me/reauthenticate/start`, { method: "passkey" });
+    const passkey = await withPasskey(() => passkeys.get(options));
+    token = (await call("POST", `${MEMBERS}/me/reauthenticate`, { ticket: asked, passkey })).access_token;
   }
 
   /** @param {string} kind @param {string} text */

@@ -20,6 +20,7 @@ _ACCOUNT = {
     "created_at": _TIME,
     "email": "grace@example.com",
     "pending_email": None,
+    "has_password": True,
     "language": None,
 }
 

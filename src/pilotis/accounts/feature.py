@@ -16,6 +16,7 @@ from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.mailing import Codes
 from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
 from pilotis.accounts.passkeys.service import Passkeys
+from pilotis.accounts.reproofs import Reproofs
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.sign_in_codes.endpoints import SignInCodeEndpoints
 from pilotis.accounts.store import end_of_email
@@ -96,6 +97,7 @@ def feature(
     )
     factors = Factors(floor.database, members.members, mail.mails, floor.passwords, floor.rate_limits, floor.secrets)
     passkeys = Passkeys(floor.database, members.members, factors, oauth.links, floor.base_url)
+    reproofs = Reproofs(floor.database, members.members, mail.mails, floor.rate_limits, codes, passkeys)
     imports = Imports(floor.database, members.members, oauth.links)
     members.members.attach(proofs.claimed, end_of_email)
     return AccountsFeature(
@@ -103,7 +105,7 @@ def feature(
         endpoints=[
             ProofEndpoints(proofs),
             MailSignInEndpoints(sign_in),
-            FactorEndpoints(factors, passkeys),
+            FactorEndpoints(factors, passkeys, reproofs),
             PasskeyEndpoints(passkeys),
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             ImportEndpoints(imports),

@@ -58,7 +58,7 @@ VERIFY_LIFETIME = timedelta(hours=24)
 RESET_LIFETIME = timedelta(hours=1)
 UNDO_LIFETIME = timedelta(days=7)
 FRESH = timedelta(minutes=5)
-_PREFIXES = {"verify_email": "mv_", "reset_password": "mr_", "undo_email": "mu_"}
+_PREFIXES: dict[store.ProofPurpose, str] = {"verify_email": "mv_", "reset_password": "mr_", "undo_email": "mu_"}
 
 
 class ProofJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -439,9 +439,12 @@ async def require_fresh(members: Members, connection: Connection, app: AppInfo, 
     state = await members.lock_account(connection, app.app_id, member.member_id)
     began = await members.session_began(connection, app.app_id, member.session_id)
     if state is not None and not member.is_guest and (began is None or clock.now() - began > FRESH):
+        # Nothing weaker than the second factor, if there is one.
+        passkey = ["passkey"] if "passkey" in state.factors and app.accounts.passkey else []
+        codes = [one for one in state.factors if one in {"totp", "recovery_code"}] if "totp" in state.factors else []
         password = ["password"] if state.password_hash is not None else []
-        codes = [one for one in state.factors if one in {"totp", "recovery_code"}]
-        raise ReauthenticationRequiredError(codes or password)
+        mail = ["email_code"] if state.email is not None else []
+        raise ReauthenticationRequiredError([*codes, *passkey] if codes else [*password, *passkey, *mail])
 
 
 def require_verification(app: AppInfo) -> None:

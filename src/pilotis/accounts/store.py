@@ -12,7 +12,7 @@ from asyncpg import Connection
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 
-ProofPurpose = Literal["verify_email", "reset_password", "sign_in", "undo_email"]
+ProofPurpose = Literal["verify_email", "reset_password", "sign_in", "undo_email", "reauthenticate"]
 MAX_TRIES = 5
 
 
@@ -128,6 +128,23 @@ async def count_ticket_try(database: Database, app_id: UUID, ticket_hash: bytes)
         """,
         app_id,
         ticket_hash,
+        tenant=app_id,
+    )
+    return None if row is None else Proof(**row)
+
+
+async def count_reproof_try(database: Database, app_id: UUID, member_id: str, ticket_hash: bytes) -> Proof | None:
+    """Count a try of a code that proves again who a member is, and return its proof; None after five tries."""
+    row = await database.fetchrow(
+        f"""
+        update pilotis.account_proofs set tries = tries + 1
+        where app_id = $1 and ticket_hash = $2 and member_id = $3 and purpose = 'reauthenticate' and tries < {MAX_TRIES}
+            and code_expires_at > now()
+        returning {_PROOF}
+        """,
+        app_id,
+        ticket_hash,
+        member_id,
         tenant=app_id,
     )
     return None if row is None else Proof(**row)

@@ -59,6 +59,7 @@ EXAMPLES = [
             "created_at": "2026-01-31T09:30:00.000Z",
             "email": None,
             "pending_email": None,
+            "has_password": True,
             "language": None,
         },
     ),

@@ -69,6 +69,7 @@ class OwnAccount(OwnRecord, frozen=True):
     email: str | None
     pending_email: str | None
     language: str | None
+    has_password: bool
 
 
 class MailedAccount(msgspec.Struct, frozen=True):

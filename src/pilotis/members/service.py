@@ -648,6 +648,7 @@ class Members:
             email=row.email,
             pending_email=row.pending_email,
             language=row.language,
+            has_password=row.has_password,
         )
 
     async def password_hash(self, app_id: UUID, member_id: str) -> str | None:

@@ -320,7 +320,7 @@ async def account(database: Database, app_id: UUID, member_id: str) -> OwnAccoun
                 where p.app_id = m.app_id and p.member_id = m.member_id and p.purpose = 'verify_email'
                     and p.expires_at > now()
                 order by p.created_at desc limit 1
-            ) as pending_email
+            ) as pending_email, password_hash is not null as has_password
         from pilotis.members m where app_id = $1 and member_id = $2
         """,
         app_id,

@@ -88,6 +88,7 @@ class Account(CurrentMember, kw_only=True):
     email: str | None
     pending_email: str | None
     language: str | None
+    has_password: bool
 
 
 class PasswordChange(msgspec.Struct, forbid_unknown_fields=True):

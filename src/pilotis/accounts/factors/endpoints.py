@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from pilotis.accounts.errors import InvalidMailCodeError
 from pilotis.accounts.factors.errors import (
     FactorNotFoundError,
     InvalidSecondFactorError,
@@ -19,16 +20,20 @@ from pilotis.accounts.factors.types import (
     OwnFactors,
     Reauthenticated,
     Reauthentication,
+    ReauthenticationStart,
+    ReauthenticationTicket,
     SecondFactor,
     TotpCode,
 )
-from pilotis.accounts.passkeys.errors import InvalidPasskeyError
+from pilotis.accounts.passkeys.errors import InvalidPasskeyError, PasskeyNotFoundError
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.passkeys.types import PasskeySignIn
+from pilotis.accounts.reproofs import Reproofs
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
 from pilotis.http.api.principals import Access, ReauthenticationRequiredError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.kit.errors import RateLimitedError
+from pilotis.kit.languages import preferred
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError
 from pilotis.members.service import LoginDisabledError, WrongPasswordError
@@ -40,8 +45,9 @@ _MEMBERS = "/v1/public/app-members"
 class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
     """Second factors, and proofs that a session is still its member's."""
 
-    def __init__(self, factors: Factors, passkeys: Passkeys) -> None:
+    def __init__(self, factors: Factors, passkeys: Passkeys, reproofs: Reproofs) -> None:
         self._factors = factors
+        self._reproofs = reproofs
         self._passkeys = passkeys
 
     @post(
@@ -70,14 +76,40 @@ class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         f"{_MEMBERS}/me/reauthenticate",
         access=Access.ACCOUNT,
         needs_room=False,
-        errors=[MemberInactiveError, InvalidSecondFactorError, WrongPasswordError, RateLimitedError],
+        errors=[
+            MemberInactiveError,
+            InvalidSecondFactorError,
+            InvalidMailCodeError,
+            InvalidPasskeyError,
+            WrongPasswordError,
+            RateLimitedError,
+        ],
     )
     async def reauthenticate(self, call: Call, body: Reauthentication) -> Reauthenticated:
         """Prove again who the signed-in member is, for routes that need a session that began within five minutes.
 
-        A member with an authenticator app proves it by that, any other by its password.
+        A member with an authenticator app proves it by that or by a passkey, any other by its password, a passkey or a
+        code that `reauthenticate/start` mails.
         """
+        ticket = body.ticket or ""
+        if body.code is not None:
+            return await self._reproofs.by_code(call.app, call.member, ticket, body.code)
+        if body.passkey is not None:
+            return await self._reproofs.by_passkey(call.app, call.member, ticket, body.passkey)
         return await self._factors.reauthenticate(call.app, call.client, call.member, body)
+
+    @post(
+        f"{_MEMBERS}/me/reauthenticate/start",
+        access=Access.ACCOUNT,
+        rate="mail_requests",
+        errors=[MemberInactiveError, ReauthenticationRequiredError, PasskeyNotFoundError, LoginDisabledError],
+    )
+    async def start(self, call: Call, body: ReauthenticationStart) -> ReauthenticationTicket:
+        """Begin to prove again who the signed-in member is, by a code that is mailed to it, or by a passkey."""
+        if body.method == "passkey":
+            return await self._reproofs.ask_passkey(call.app, call.member)
+        language = preferred(call.header(b"accept-language"))
+        return await self._reproofs.mail(call.app, call.client, call.member, language)
 
     @get(f"{_MEMBERS}/me/factors", access=Access.ACCOUNT, only_reads=True, errors=[MemberInactiveError])
     async def own(self, call: Call) -> OwnFactors:

@@ -11,6 +11,12 @@ _CODES = {"recovery_codes": ["…"] * 10}
 
 EXAMPLES = [
     Example(
+        route=f"POST {_MEMBERS}/me/reauthenticate/start",
+        operation="createReauthentication",
+        body={"method": "email_code"},
+        answer={"ticket": "…", "options": None},
+    ),
+    Example(
         route=f"POST {_MEMBERS}/second-factor",
         operation="completeSecondFactor",
         body={"ticket": "$FACTOR_TOKEN", "totp": "$TOTP_NUMBER"},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from pilotis.accounts.passkeys.types import Passkey
 from pilotis.accounts.types import Code, Token
+from pilotis.http.api.json_schemas import JsonObject
 from pilotis.kit.errors import invalid
 from pilotis.members.types import Password
 
@@ -72,16 +73,38 @@ class SecondFactor(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Reauthentication(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What proves again who the member is: the second factor if it has one, else its password."""
+    """What proves again who the member is: the second factor if it has one, else its password, or a mailed code.
+
+    A mailed `code`, and a `passkey`, the answer of `navigator.credentials.get`, have the ticket of
+    `reauthenticate/start`.
+    """
 
     password: Password | None = None
     totp: Code | None = None
     recovery_code: RecoveryCode | None = None
+    code: Code | None = None
+    passkey: dict[str, Any] | None = None
+    ticket: Token | None = None
 
     def __post_init__(self) -> None:
         """Require one proof."""
-        if [self.password, self.totp, self.recovery_code].count(None) != 2:
-            raise invalid("password", "One of password, totp and recovery_code is expected.")
+        if [self.password, self.totp, self.recovery_code, self.code, self.passkey].count(None) != 4:
+            raise invalid("password", "One of password, totp, recovery_code, code and passkey is expected.")
+        if (self.ticket is None) == (self.code is not None or self.passkey is not None):
+            raise invalid("ticket", "A ticket is expected with code or passkey, and with nothing else.")
+
+
+class ReauthenticationStart(msgspec.Struct, forbid_unknown_fields=True):
+    """By what the member wants to prove again who it is: a code that is mailed to it, or a passkey."""
+
+    method: Literal["email_code", "passkey"]
+
+
+class ReauthenticationTicket(msgspec.Struct, frozen=True, kw_only=True):
+    """What the proof is sent with; `options` are for `navigator.credentials.get`, null for a mailed code."""
+
+    ticket: str
+    options: JsonObject | None
 
 
 class Reauthenticated(msgspec.Struct, frozen=True, kw_only=True):

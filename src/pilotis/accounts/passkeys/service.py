@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -120,6 +121,38 @@ class Passkeys:
                 passes=Passes(ticket.member_id),
             )
         return settled(entered)
+
+    async def begin_proof(self, app: AppInfo, member: MemberInfo) -> PasskeyChallenge:
+        """Return what a passkey of the signed-in member signs, to prove again who it is.
+
+        Raises `LoginDisabledError` and `PasskeyNotFoundError`.
+        """
+        from pilotis.accounts.passkeys import ceremony
+
+        site, challenge, ticket = self._site(app), secrets.token_bytes(32), random_token()
+        database = self._database.of(app.app_id)
+        known = await store.of_member(database, app.app_id, member.member_id)
+        if not known:
+            raise PasskeyNotFoundError
+        hashed = secret_hash(ticket)
+        await store.put_challenge(database, app.app_id, hashed, challenge, member.member_id, _LIFETIME)
+        return _challenge(ticket, ceremony.request(site, challenge, [one.credential_id for one in known]))
+
+    @asynccontextmanager
+    async def proof(
+        self, app: AppInfo, member: MemberInfo, ticket: str, answer: Mapping[str, Any]
+    ) -> AsyncGenerator[Connection]:
+        """Open a transaction in which a passkey of the signed-in member is used; raises `InvalidPasskeyError`."""
+        site = self._site(app)
+        challenge = await store.use_challenge(self._database, app.app_id, secret_hash(ticket))
+        if challenge is None or challenge.member_id != member.member_id:
+            raise InvalidPasskeyError
+        passkey = await self._signed(app, site, challenge.challenge, answer)
+        if passkey.member_id != member.member_id:
+            raise InvalidPasskeyError
+        async with self._database.transaction(app.app_id) as connection:
+            await self._use(connection, app, passkey)
+            yield connection
 
     async def begin(self, app: AppInfo, member: MemberInfo) -> PasskeyChallenge:
         """Return what the browser creates a passkey with for the signed-in member.

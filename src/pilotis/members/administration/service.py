@@ -130,10 +130,10 @@ class MemberAdministration:
         Raises `ImpersonationNotAllowedError`, `MemberNotFoundError` and `MemberInactiveError`.
         """
         allowed = {"owner": Role.OWNER, "editor": Role.EDITOR}.get(app.accounts.impersonation)
-        if allowed is None or not principal.may(allowed):
-            raise ImpersonationNotAllowedError
         assert actor.id is not None
         async with self._locked(app.app_id, member_id) as (connection, row):
+            if allowed is None or not principal.may(allowed):
+                raise ImpersonationNotAllowedError
             if not row.is_active:
                 raise MemberInactiveError
             session_id, token = await self._sessions.start_impersonation(
