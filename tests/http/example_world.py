@@ -112,7 +112,7 @@ _NEEDED = {
     "listInvitations": "INVITATION_ID",
     "listMails": "MAIL_ID",
     "createSignInCode": "SIGNED_IN_URL",
-    "createReauthentication": "PASSWORD_TOKEN",
+    **dict.fromkeys(["createReauthentication", "createMemberReset"], "PASSWORD_TOKEN"),
     "createEmailSignIn": "SIGN_IN_TOKEN",
     "listMailSuppressions": "ADDRESS_HASH_ID",
     **dict.fromkeys(["listOwnTeams", "createOwnTeam", "getTeamSettings", "listTeamsOfMember"], "OWN_TEAM_ID"),

@@ -373,7 +373,7 @@ PAST_THE_GATE |= {"TriggerEndpoints.retry": 404}
 PAST_THE_GATE |= {f"ProofEndpoints.{name}": 401 for name in ("confirm_email", "verify_email", "deny_email")}
 PAST_THE_GATE |= {"ProofEndpoints.reset_password": 401, "ProofEndpoints.undo_email": 401}
 # The member has no address to mail a code to.
-PAST_THE_GATE |= {"FactorEndpoints.start": 403}
+PAST_THE_GATE |= {"FactorEndpoints.start": 403, "ProofAdministrationEndpoints.mail_reset": 409}
 PAST_THE_GATE |= {"PersonalDataEndpoints.download": 401}
 # The app lets nobody act as its members.
 PAST_THE_GATE |= {"MemberAdministrationEndpoints.impersonate": 403}

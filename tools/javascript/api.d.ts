@@ -3015,6 +3015,7 @@ declare namespace Api {
     "POST /v1/apps/{}/members": MemberRecord;
     "POST /v1/apps/{}/members/import": ImportedMembers;
     "POST /v1/apps/{}/members/{}/impersonate": ImpersonationToken;
+    "POST /v1/apps/{}/members/{}/mail-reset": Confirmation;
     "POST /v1/apps/{}/members/{}/sign-out-everywhere": SignedOut;
     "POST /v1/apps/{}/members/{}/token": MemberToken;
     "POST /v1/apps/{}/oauth/clients": CreatedClient;

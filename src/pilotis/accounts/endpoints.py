@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from pilotis.accounts.errors import (
     EmailRequiredError,
     EmailVerifiedError,
@@ -10,7 +12,7 @@ from pilotis.accounts.errors import (
     PasswordSetError,
     TokenExpiredError,
 )
-from pilotis.accounts.examples import EXAMPLES
+from pilotis.accounts.examples import ADMINISTRATION_EXAMPLES, EXAMPLES
 from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.types import (
@@ -26,12 +28,14 @@ from pilotis.accounts.types import (
     ResetRequest,
 )
 from pilotis.http.api.endpoint import Endpoints, delete, post, put
-from pilotis.http.api.principals import Access, ReauthenticationRequiredError
+from pilotis.http.api.principals import Access, ReauthenticationRequiredError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
+from pilotis.mail.service import NoAddressError
+from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
 from pilotis.members.hooks import HookFailedError, RejectedByHookError
 from pilotis.members.service import LoginDisabledError, NoPasswordError, SignUpClosedError, WrongPasswordError
@@ -193,3 +197,21 @@ class MailSignInEndpoints(Endpoints, tag="App member authentication", examples=E
         """Sign in by the mailed code with its ticket, or by the token of the link; 201 if that made the member."""
         signed_in, is_new = await self._sign_in.confirm(call.app, call.client, body, call.user_agent)
         return Reply(json.encode(signed_in), status=201 if is_new else 200)
+
+
+class ProofAdministrationEndpoints(Endpoints, tag="App member administration", examples=ADMINISTRATION_EXAMPLES):
+    """Forgotten passwords, for the app's team."""
+
+    def __init__(self, proofs: Proofs) -> None:
+        self._proofs = proofs
+
+    @post(
+        "/v1/apps/:app_id/members/:member_id/mail-reset",
+        access=console(Role.EDITOR, secret_key=True),
+        status=202,
+        errors=[MemberNotFoundError, NoAddressError],
+    )
+    async def mail_reset(self, call: Call, app_id: UUID, member_id: str) -> Confirmation:
+        """Mail a link for a new password to a member, which chooses the password itself."""
+        await self._proofs.mail_reset(call.app, call.actor, call.client, member_id)
+        return Confirmation("A mail is on its way.")

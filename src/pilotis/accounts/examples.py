@@ -93,3 +93,11 @@ EXAMPLES = [
         answer={"message": "Password changed. Sign in with the new one."},
     ),
 ]
+
+ADMINISTRATION_EXAMPLES = [
+    Example(
+        route="POST /v1/apps/:app_id/members/:member_id/mail-reset",
+        operation="createMemberReset",
+        answer={"message": "A mail is on its way."},
+    ),
+]

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pilotis.accounts.claims import Claims
 from pilotis.accounts.devices.endpoints import DeviceEndpoints
 from pilotis.accounts.devices.service import Devices
-from pilotis.accounts.endpoints import MailSignInEndpoints, ProofEndpoints
+from pilotis.accounts.endpoints import MailSignInEndpoints, ProofAdministrationEndpoints, ProofEndpoints
 from pilotis.accounts.factors.endpoints import FactorEndpoints
 from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.imports.endpoints import ImportEndpoints
@@ -36,6 +36,7 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
 
     described = (
         ProofEndpoints,
+        ProofAdministrationEndpoints,
         MailSignInEndpoints,
         FactorEndpoints,
         PasskeyEndpoints,
@@ -104,6 +105,7 @@ def feature(
         name="accounts",
         endpoints=[
             ProofEndpoints(proofs),
+            ProofAdministrationEndpoints(proofs),
             MailSignInEndpoints(sign_in),
             FactorEndpoints(factors, passkeys, reproofs),
             PasskeyEndpoints(passkeys),

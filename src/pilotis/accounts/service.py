@@ -39,7 +39,8 @@ from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
 from pilotis.kit.passwords import Passwords
-from pilotis.mail.service import Mails, NewMail, Writer, require_address
+from pilotis.mail.service import Mails, NewMail, NoAddressError, Writer, require_address
+from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import password_version
 from pilotis.members.service import (
     EmailClaim,
@@ -51,6 +52,7 @@ from pilotis.members.service import (
 )
 from pilotis.members.service import check_password as check_new_password
 from pilotis.members.types import Account
+from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits
 from pilotis.security.single_use import app_of, mint
 
@@ -157,6 +159,21 @@ class Proofs:
         )
         async with self._database.transaction(app.app_id) as connection:
             await self._jobs.enqueue(connection, self.kind, app.app_id, job)
+
+    async def mail_reset(self, app: AppInfo, actor: Actor, client: Client, member_id: str) -> None:
+        """Mail a link for a new password to a member, for the app's team.
+
+        Raises `MemberNotFoundError`, and `NoAddressError` for a member without a verified address.
+        """
+        async with self._database.transaction(app.app_id) as connection:
+            state = await self._members.lock_account(connection, app.app_id, member_id)
+            if state is None:
+                raise MemberNotFoundError
+            if state.email is None:
+                raise NoAddressError
+            job = ProofJob(purpose="reset_password", network=one_client(client.address), email=state.email)
+            await self._jobs.enqueue(connection, self.kind, app.app_id, job)
+            await record(connection, app.app_id, actor, "member.mail_reset", member_id)
 
     async def confirm(self, app: AppInfo, actor: Actor, member: MemberInfo, given: EmailConfirmation) -> Account:
         """Verify the address of the signed-in member by code or link, and return its account."""

@@ -26,7 +26,7 @@ from pilotis.members.administration.types import (
     SignedOut,
 )
 from pilotis.members.gate.service import MemberInactiveError
-from pilotis.members.service import LoginIdTakenError, NoPasswordError
+from pilotis.members.service import AddressTakenError, LoginIdTakenError, NoPasswordError
 from pilotis.security.sessions.service import SessionNotFoundError
 
 _MEMBERS = "/v1/apps/:app_id/members"
@@ -60,7 +60,7 @@ class MemberAdministrationEndpoints(Endpoints, tag="App member administration", 
         """Read a member."""
         return await self._administration.read(call.app, member_id)
 
-    @patch(_MEMBER, access=WRITE, errors=[MemberNotFoundError])
+    @patch(_MEMBER, access=WRITE, errors=[MemberNotFoundError, AddressTakenError])
     async def change(self, call: Call, app_id: UUID, member_id: str, body: MemberChange) -> MemberRecord:
         """Activate, deactivate or rename a member, or replace its custom_data, its roles or its claims.
 

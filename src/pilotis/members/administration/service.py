@@ -19,13 +19,14 @@ from pilotis.http.api.principals import Actor, AppInfo, ImpersonationNotAllowedE
 from pilotis.http.api.schemas import ActiveSession, time_field
 from pilotis.kit import clock
 from pilotis.kit.clock import optional_rfc3339, rfc3339
-from pilotis.kit.errors import NotFoundError
+from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.kit.ids import is_uuid
+from pilotis.kit.mail_addresses import folded, is_address
 from pilotis.kit.passwords import Passwords
 from pilotis.members import events
 from pilotis.members import store as member_store
 from pilotis.members.administration import store
-from pilotis.members.administration.store import StoredMember, WholeMember
+from pilotis.members.administration.store import StoredMember, Wanted, WholeMember
 from pilotis.members.administration.types import (
     Impersonation,
     ImpersonationToken,
@@ -41,6 +42,8 @@ from pilotis.members.administration.types import (
 from pilotis.members.gate.service import MemberInactiveError
 from pilotis.members.service import (
     GUEST_PREFIX,
+    AddressTakenError,
+    EmailTakenError,
     Members,
     NoPasswordError,
     check_password,
@@ -82,9 +85,19 @@ class MemberAdministration:
         """Return a page of the members that match a query, newest first."""
         limit = app.limits.page_size(query.limit)
         pattern = containing(query.search) if query.search else None
-        total, rows = await store.page(
-            self._database, app.app_id, pattern, query.is_guest, query.is_active, limit, query.offset
+        wanted = Wanted(
+            pattern=pattern,
+            is_guest=query.is_guest,
+            is_active=query.is_active,
+            email_folded=folded(query.email) if query.email is not None else None,
+            role=query.role,
+            team_id=query.team_id,
+            provider=query.provider,
+            factor=query.factor,
+            created_after=time_field(query.created_after, "created_after"),
+            active_after=time_field(query.active_after, "active_after"),
         )
+        total, rows = await store.page(self._database, app.app_id, wanted, limit, query.offset)
         return MemberPage(
             data=[MemberItem(**_item(row)) for row in rows], total_count=total, limit=limit, offset=query.offset
         )
@@ -168,6 +181,8 @@ class MemberAdministration:
                 roles = None if change.roles is msgspec.UNSET else change.roles
                 claims = None if change.claims is msgspec.UNSET else claims_text(change.claims)
                 await member_store.set_facts(connection, app.app_id, member_id, roles, claims)
+            if change.email is not msgspec.UNSET:
+                await self._set_email(connection, app, actor, member_id, change.email)
             if change.banned_until is not msgspec.UNSET or change.ban_reason is not msgspec.UNSET:
                 await self._ban(connection, app, actor, before, change)
             changed = {name: value for name, value in msgspec.structs.asdict(change).items() if value != msgspec.UNSET}
@@ -179,6 +194,20 @@ class MemberAdministration:
             assert row is not None
             await self._events.emit_all(connection, app.app_id, _changes(change, before, actor, row))
         return _record(row)
+
+    async def _set_email(
+        self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, email: str | None
+    ) -> None:
+        """Give a member an address that the app's own side vouches for, or remove it; raises `AddressTakenError`."""
+        if email is None:
+            await self._members.remove_email(connection, app, actor, member_id)
+            return
+        if not is_address(email):
+            raise invalid("email", "email: one e-mail address is expected, such as ada@example.com.", "INVALID_EMAIL")
+        try:
+            await self._members.set_email(connection, app, actor, member_id, email)
+        except EmailTakenError:
+            raise AddressTakenError from None
 
     async def _ban(
         self, connection: Connection, app: AppInfo, actor: Actor, before: StoredMember, change: MemberChange

@@ -39,31 +39,59 @@ class WholeMember(StoredMember, frozen=True):
 
 
 _ITEM = columns(StoredMember)
-_FOUND = """
-    from pilotis.members
-    where app_id = $1
-        and ($2::text is null or login_id ilike $2 or nickname ilike $2 or member_id ilike $2)
-        and ($3::boolean is null or is_guest = $3)
-        and ($4::boolean is null or is_active = $4)
-"""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which members a list has; `pattern` is one of LIKE, `email_folded` the folded form of a verified address."""
+
+    pattern: str | None = None
+    is_guest: bool | None = None
+    is_active: bool | None = None
+    email_folded: str | None = None
+    role: str | None = None
+    team_id: UUID | None = None
+    provider: str | None = None
+    factor: str | None = None
+    created_after: datetime | None = None
+    active_after: datetime | None = None
+
+
+_CONDITIONS = {
+    "pattern": "(login_id ilike {0} or nickname ilike {0} or member_id ilike {0} or email_folded ilike {0})",
+    "is_guest": "is_guest = {0}",
+    "is_active": "is_active = {0}",
+    "email_folded": "email_folded = {0}",
+    "role": "{0} = any(roles)",
+    "team_id": """exists (
+        select from pilotis.team_members t
+        where t.app_id = m.app_id and t.member_id = m.member_id and t.team_id = {0}
+    )""",
+    "provider": """exists (
+        select from pilotis.member_identities i
+        where i.app_id = m.app_id and i.member_id = m.member_id and i.provider = {0}
+    )""",
+    "factor": "{0} = any(factors)",
+    "created_after": "created_at > {0}",
+    "active_after": "last_active_at > {0}",
+}
 
 
 async def page(
-    database: Database,
-    app_id: UUID,
-    pattern: str | None,
-    is_guest: bool | None,
-    is_active: bool | None,
-    limit: int,
-    offset: int,
+    database: Database, app_id: UUID, wanted: Wanted, limit: int, offset: int
 ) -> tuple[int, list[StoredMember]]:
     """Return how many members match the conditions, and a page of them, newest first."""
-    conditions = app_id, pattern, is_guest, is_active
+    conditions, arguments = ["app_id = $1"], list[object]([app_id])
+    for name, value in msgspec.structs.asdict(wanted).items():
+        if value is not None:
+            arguments.append(value)
+            conditions.append(_CONDITIONS[name].format(f"${len(arguments)}"))
+    found = f"from pilotis.members m where {' and '.join(conditions)}"
+    number = len(arguments)
     async with database.connection(app_id) as connection:
-        total: int = await connection.fetchval(f"select count(*) {_FOUND}", *conditions)
+        total: int = await connection.fetchval(f"select count(*) {found}", *arguments)
         rows = await connection.fetch(
-            f"select {_ITEM} {_FOUND} order by created_at desc, member_id desc limit $5 offset $6",
-            *conditions,
+            f"select {_ITEM} {found} order by created_at desc, member_id desc limit ${number + 1} offset ${number + 2}",
+            *arguments,
             limit,
             offset,
         )

@@ -8,8 +8,8 @@ from uuid import UUID
 import msgspec
 
 from pilotis.http.api.json_schemas import JsonObject
-from pilotis.http.api.schemas import ActiveSession
-from pilotis.members.types import LoginId, MemberId, Nickname, Password, Roles
+from pilotis.http.api.schemas import ActiveSession, Email
+from pilotis.members.types import LoginId, MemberId, MemberRole, Nickname, Password, Roles
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Search = Annotated[str, msgspec.Meta(max_length=255)]
@@ -18,13 +18,21 @@ Search = Annotated[str, msgspec.Meta(max_length=255)]
 class MemberQuery(msgspec.Struct, forbid_unknown_fields=True):
     """Which members to list, newest first.
 
-    `search` matches in login_id, nickname and member_id, in either case. `limit` 0 asks for the total only, one
-    above the largest is lowered to it.
+    `search` matches in login_id, nickname, member_id and verified address, in either case. `email` is a whole verified
+    address, `provider` a vendor by which members sign in. `limit` 0 asks for the total only, one above the largest is
+    lowered to it.
     """
 
     search: Search | None = None
     is_guest: bool | None = None
     is_active: bool | None = None
+    email: Email | None = None
+    role: MemberRole | None = None
+    team_id: UUID | None = None
+    provider: Annotated[str, msgspec.Meta(max_length=50, examples=["GOOGLE"])] | None = None
+    factor: Literal["totp", "passkey", "recovery_code"] | None = None
+    created_after: Annotated[str, msgspec.Meta(max_length=40)] | None = None
+    active_after: Annotated[str, msgspec.Meta(max_length=40)] | None = None
     limit: Count | None = None
     offset: Count = 0
 
@@ -72,7 +80,8 @@ class MemberChange(msgspec.Struct, forbid_unknown_fields=True):
 
     A null nickname removes it; custom_data, roles and claims are replaced as a whole. `roles` are at most 20, `claims`
     have at most 4096 bytes and are at most 4 objects or lists deep. Until `banned_until` the member cannot sign in, and
-    its sessions end; null lifts the ban. `ban_reason` is for the app's team.
+    its sessions end; null lifts the ban. `ban_reason` is for the app's team. `email` counts as verified: the app's own
+    side vouches for it; null removes it.
     """
 
     is_active: bool | msgspec.UnsetType = msgspec.UNSET
@@ -80,6 +89,7 @@ class MemberChange(msgspec.Struct, forbid_unknown_fields=True):
     custom_data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     roles: Roles | msgspec.UnsetType = msgspec.UNSET
     claims: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    email: Email | msgspec.UnsetType | None = msgspec.UNSET
     banned_until: str | msgspec.UnsetType | None = msgspec.UNSET
     ban_reason: Annotated[str, msgspec.Meta(max_length=500)] | msgspec.UnsetType | None = msgspec.UNSET
 
