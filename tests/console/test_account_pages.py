@@ -100,6 +100,15 @@ async def test_a_member_comes_back_to_the_page_that_has_sent_it(server: Server, 
         await expect(page.get_by_role("status")).to_contain_text("does not belong to this app")
 
 
+async def test_the_page_solves_the_puzzle_that_the_app_asks_for(server: Server, app: App, visit: Opening) -> None:
+    await settings(app, challenge_on=["signup", "signin"])
+    async with visit(address(server, app, "sign-up")) as page:
+        await page.get_by_label("Login ID", exact=True).fill("ada")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Create account")
+        await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+
+
 async def test_a_forgotten_password_is_replaced_and_the_page_signs_out_when_it_is_left(
     server: Server, app: App, visit: Opening
 ) -> None:

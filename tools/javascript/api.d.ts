@@ -124,6 +124,7 @@ declare namespace Api {
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
+    challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
     impersonation: "editor" | "off" | "owner";
@@ -243,6 +244,11 @@ declare namespace Api {
     payload_schema: Record<string, any> | null;
     example: Record<string, any> | null;
     deprecated: boolean;
+  }
+  interface Challenge {
+    challenge: string;
+    difficulty: number;
+    expires_in: number;
   }
   interface Changes {
     added: number;
@@ -1648,6 +1654,7 @@ declare namespace Api {
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
+    challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
     guests: boolean;
@@ -3106,6 +3113,7 @@ declare namespace Api {
     "POST /v1/public/app-members/teams/{}/invitations": CreatedTeamInvitation;
     "POST /v1/public/autocomplete": AutocompleteResult;
     "POST /v1/public/batch": OperationResults;
+    "POST /v1/public/challenges": Challenge;
     "POST /v1/public/functions/{}/invoke": InvocationResult;
     "POST /v1/public/geo": GeoResult;
     "POST /v1/public/oauth/{}/callback": string;

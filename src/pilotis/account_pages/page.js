@@ -3,7 +3,8 @@
 (() => {
   /**
    * @typedef {{password: boolean, email_code: boolean, email_link: boolean, passkey_origins: string[],
-   *   sign_up: boolean, login_id_form: "any" | "email", email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required"}} Settings
+   *   sign_up: boolean, login_id_form: "any" | "email", email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required",
+   *   challenge_on: string[]}} Settings
    * @typedef {{page: string, app: string, public_key: string | null, language: string, texts: Record<string, string>,
    *   errors: Record<string, string>, settings: Settings}} Data
    * @typedef {{session_id: string, user_agent: string | null, refreshed_at: string, is_current: boolean}} Device
@@ -73,6 +74,16 @@
   // What the code that was mailed last, or the second factor, is entered with.
   let ticket = "";
 
+  // What the app may ask a solved puzzle for, by its route.
+  const CHALLENGED = /** @type {Record<string, string>} */ ({
+    [`${MEMBERS}/signup`]: "signup",
+    [`${MEMBERS}/signin`]: "signin",
+    [`${MEMBERS}/email-sign-in`]: "mail",
+    [`${MEMBERS}/password-reset`]: "reset",
+  });
+  const solvedChallenge = async () => ({
+    "X-Challenge-Token": await challenges.solve(await call("POST", "/v1/public/challenges")),
+  });
   const headers = () => ({
     "Content-Type": "application/json",
     "Accept-Language": data.language,
@@ -96,12 +107,14 @@
    * @returns {Promise<any>}
    */
   async function call(method, path, body) {
+    const action = CHALLENGED[path];
+    const solved = action && settings.challenge_on.includes(action) ? await solvedChallenge() : {};
     /** @type {Response} */
     let answer;
     try {
       answer = await fetch(path, {
         method,
-        headers: headers(),
+        headers: { ...headers(), ...solved },
         body: body && JSON.stringify(body),
       });
     } catch {
@@ -126,7 +139,8 @@
     if (!isPassword && hasPasskeys && methods.includes("passkey")) return proveByPasskey();
     const isMailed = !isPassword && !methods.includes("totp") && methods.includes("email_code");
     let mailTicket = "";
-    if (isMailed) mailTicket = (await call("POST", `${MEMBERS}/me/reauthenticate/start`, { method: "email_code" })).ticket;
+    if (isMailed)
+      mailTicket = (await call("POST", `${MEMBERS}/me/reauthenticate/start`, { method: "email_code" })).ticket;
     proofLabel.textContent = isPassword ? texts.password : isMailed ? texts.mailed_proof : texts.any_code;
     proofValue.type = isPassword ? "password" : "text";
     proofValue.autocomplete = isPassword ? "current-password" : "one-time-code";

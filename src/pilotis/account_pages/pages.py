@@ -58,7 +58,8 @@ def account_page(name: str, app: AppInfo, public_key: str | None, origin: str, l
         "data": json.encode(data).decode().replace("<", "\\u003c"),
     }
     body = _PLACE.sub(lambda found: places[found[1]], _asset("page.html"))
-    return page(app.name, body, script=_asset("passkeys.js") + _asset("page.js"), has_bar=False, language=language)
+    script = "".join(map(_asset, ("passkeys.js", "challenges.js", "page.js")))
+    return page(app.name, body, script=script, has_bar=False, language=language)
 
 
 def _settings(app: AppInfo, origin: str) -> dict[str, object]:
@@ -74,6 +75,7 @@ def _settings(app: AppInfo, origin: str) -> dict[str, object]:
         "login_id_form": accounts.login_id_form,
         "email_verification": accounts.email_verification,
         "second_factor": accounts.second_factor,
+        "challenge_on": list(accounts.challenge_on),
     }
 
 

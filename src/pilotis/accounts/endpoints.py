@@ -36,6 +36,7 @@ from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
 from pilotis.mail.service import NoAddressError
 from pilotis.members.administration.service import MemberNotFoundError
+from pilotis.members.challenges.service import HEADER, ChallengeRequiredError
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
 from pilotis.members.hooks import HookFailedError, RejectedByHookError
 from pilotis.members.service import LoginDisabledError, NoPasswordError, SignUpClosedError, WrongPasswordError
@@ -134,13 +135,20 @@ class ProofEndpoints(Endpoints, tag="App member authentication", examples=EXAMPL
         await self._proofs.undo(call.app, call.client, body.token)
         return Confirmation(_UNDONE)
 
-    @post(f"{_MEMBERS}/password-reset", access=Access.PUBLIC_KEY, status=202, rate="mail_requests")
+    @post(
+        f"{_MEMBERS}/password-reset",
+        access=Access.PUBLIC_KEY,
+        status=202,
+        rate="mail_requests",
+        errors=[ChallengeRequiredError],
+    )
     async def ask_for_reset(self, call: Call, body: ResetRequest) -> Confirmation:
         """Mail a link for a new password to a member's verified address.
 
         The answer is always the same, and as fast: it does not tell whether there is such a member.
         """
         language = preferred(call.header(b"accept-language"))
+        await self._proofs.require_challenge(call.app, call.header(HEADER), "reset")
         await self._proofs.ask_for_reset(call.app, call.client, body, language)
         return Confirmation("If there is such a member with a verified address, a mail is on its way.")
 
@@ -167,7 +175,7 @@ class MailSignInEndpoints(Endpoints, tag="App member authentication", examples=E
         access=Access.PUBLIC_KEY,
         status=202,
         rate="mail_requests",
-        errors=[LoginDisabledError],
+        errors=[LoginDisabledError, ChallengeRequiredError],
     )
     async def ask(self, call: Call, body: EmailSignIn) -> EmailTicket:
         """Mail a code, a link or both that sign in, as `methods` of the account settings say.
@@ -175,6 +183,7 @@ class MailSignInEndpoints(Endpoints, tag="App member authentication", examples=E
         Where sign-up is open an address without a member gets one. The answer is always the same, and as fast.
         """
         language = preferred(call.header(b"accept-language"))
+        await self._sign_in.require_challenge(call.app, call.header(HEADER))
         return await self._sign_in.ask(call.app, call.client, body, language)
 
     @post(

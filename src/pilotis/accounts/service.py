@@ -31,6 +31,7 @@ from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo, Reau
 from pilotis.jobs.kinds import Job, JobKind
 from pilotis.jobs.queue import Jobs
 from pilotis.kit import clock
+from pilotis.kit.account_settings import ChallengedAction
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
@@ -159,6 +160,10 @@ class Proofs:
         )
         async with self._database.transaction(app.app_id) as connection:
             await self._jobs.enqueue(connection, self.kind, app.app_id, job)
+
+    async def require_challenge(self, app: AppInfo, token: str | None, action: ChallengedAction) -> None:
+        """Raise `ChallengeRequiredError` unless the app lets the action pass, or the token solves a challenge."""
+        await self._members.require_challenge(app, token, action)
 
     async def mail_reset(self, app: AppInfo, actor: Actor, client: Client, member_id: str) -> None:
         """Mail a link for a new password to a member, for the app's team.

@@ -172,6 +172,7 @@ def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: 
         "second_factor": stored.second_factor,
         "passkey_domain": stored.passkey_domain,
         "allowed_origins": list(stored.allowed_origins),
+        "challenge_on": list(stored.challenge_on),
         "password_check": stored.password_check,
         "on_member_delete": stored.on_member_delete,
         "methods": SignInMethods(

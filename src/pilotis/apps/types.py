@@ -7,7 +7,14 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.kit.account_settings import Impersonation, LoginIdForm, OnMemberDelete, Requirement, SignUpPolicy
+from pilotis.kit.account_settings import (
+    ChallengedAction,
+    Impersonation,
+    LoginIdForm,
+    OnMemberDelete,
+    Requirement,
+    SignUpPolicy,
+)
 from pilotis.limits import PER_APP, Limits
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
@@ -98,9 +105,9 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     `sign_up: closed` stops every way by which a member makes itself. With `login_id_form: email` a login_id is an
     e-mail address. With `email_verification: required` a session is provisional until an address is verified, and with
     `second_factor: required` until a second factor is set up. Passkeys belong to `passkey_domain`, and pages of
-    `allowed_origins` may ask for them; without one, to the server's own domain and pages. With
-    `password_check` members choose no password that is guessed first. `on_member_delete` says
-    whether what a member has created is deleted with it, or whether it chooses (`ask`).
+    `allowed_origins` may ask for them; without one, to the server's own domain and pages. `challenge_on` names what
+    takes a solved challenge. With `password_check` members choose no password that is guessed first.
+    `on_member_delete` says whether what a member has created is deleted with it, or whether it chooses (`ask`).
     """
 
     sign_up: SignUpPolicy
@@ -110,6 +117,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     methods: SignInMethods
     passkey_domain: str | None
     allowed_origins: list[str]
+    challenge_on: list[ChallengedAction]
     password_check: bool
     on_member_delete: OnMemberDelete
 
@@ -162,6 +170,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
     hooks: AccountHooksChange = AccountHooksChange()
     impersonation: Impersonation | msgspec.UnsetType = msgspec.UNSET
+    challenge_on: Annotated[list[ChallengedAction], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET
     password_check: bool | msgspec.UnsetType = msgspec.UNSET
     on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET
 

@@ -16,6 +16,7 @@ Requirement = Literal["off", "optional", "required"]
 
 
 Impersonation = Literal["off", "owner", "editor"]
+ChallengedAction = Literal["signup", "signin", "guest", "mail", "reset"]
 OnMemberDelete = Literal["keep", "delete", "ask"]
 HookName = Literal["before_sign_up", "before_sign_in", "send_mail"]
 
@@ -43,6 +44,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
     allowed_origins: tuple[str, ...] = ()
     hooks: Hooks = Hooks()
+    challenge_on: tuple[ChallengedAction, ...] = ()
+    """What members do only with a solved puzzle."""
     impersonation: Impersonation = "off"
     """Who of the app's team may act as its members."""
     password_check: bool = False

@@ -7,6 +7,7 @@ from pilotis.http.api.principals import Access, InvalidTokenError
 from pilotis.http.api.request import Call
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
+from pilotis.members.challenges.service import HEADER, ChallengeRequiredError
 from pilotis.members.examples import EXAMPLES
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
 from pilotis.members.hooks import HookFailedError, RejectedByHookError
@@ -56,6 +57,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
             SignUpClosedError,
             RejectedByHookError,
             HookFailedError,
+            ChallengeRequiredError,
         ],
     )
     async def sign_up(self, call: Call, body: SignUp) -> SignedIn:
@@ -65,6 +67,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
 
         To `email` a code and a link are mailed that verify it. The answer is the same if it is another member's.
         """
+        await self._members.require_challenge(call.app, call.header(HEADER), "signup")
         return await self._members.sign_up(
             call.client,
             call.app,
@@ -87,6 +90,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
             SecondFactorRequiredError,
             RejectedByHookError,
             HookFailedError,
+            ChallengeRequiredError,
         ],
     )
     async def sign_in(self, call: Call, body: SignIn) -> SignedIn:
@@ -94,6 +98,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
 
         A member that has set up a second factor gets 401 `SECOND_FACTOR_REQUIRED` with a ticket instead of tokens.
         """
+        await self._members.require_challenge(call.app, call.header(HEADER), "signin")
         return await self._members.sign_in(call.client, call.app, body, call.user_agent)
 
     @post(
@@ -102,10 +107,11 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         status=201,
         creates="member_id",
         rate="guest",
-        errors=[LoginDisabledError, SignUpClosedError],
+        errors=[LoginDisabledError, SignUpClosedError, ChallengeRequiredError],
     )
     async def create_guest(self, call: Call) -> SignedInGuest:
         """Create an anonymous guest member and sign it in."""
+        await self._members.require_challenge(call.app, call.header(HEADER), "guest")
         return await self._members.create_guest(call.app, call.actor, call.user_agent)
 
     @get("/v1/public/app-members/me", access=Access.ACCOUNT, only_reads=True, errors=[MemberInactiveError])

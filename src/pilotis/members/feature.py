@@ -10,6 +10,8 @@ from pilotis.kit.archiving import Archived, Copied, check_password_hash
 from pilotis.kit.metrics import CounterOf
 from pilotis.members.administration.endpoints import MemberAdministrationEndpoints
 from pilotis.members.administration.service import MemberAdministration
+from pilotis.members.challenges.endpoints import ChallengeEndpoints
+from pilotis.members.challenges.service import Challenges
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.events import EVENT_TYPES
 from pilotis.members.password_rules import PasswordRules
@@ -28,6 +30,7 @@ class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
             checks={"password_hash": check_password_hash},
         ),
     }
+    described = (MemberEndpoints, ChallengeEndpoints, MemberAdministrationEndpoints)
 
     members: Members
 
@@ -35,11 +38,18 @@ class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
 def feature(floor: Floor) -> MembersFeature:
     """Return the feature."""
     rules = PasswordRules(lambda: floor.outgoing, floor.settings.breached_passwords)
-    members = Members(floor.database, floor.sessions, floor.passwords, floor.rate_limits, floor.events, rules)
+    challenges = Challenges(floor.database, floor.rate_limits, floor.signing_keys)
+    members = Members(
+        floor.database, floor.sessions, floor.passwords, floor.rate_limits, floor.events, rules, challenges
+    )
     administration = MemberAdministration(floor.database, floor.sessions, floor.passwords, floor.events, members)
     return MembersFeature(
         name="members",
-        endpoints=[MemberEndpoints(members), MemberAdministrationEndpoints(administration)],
+        endpoints=[
+            MemberEndpoints(members),
+            ChallengeEndpoints(challenges),
+            MemberAdministrationEndpoints(administration),
+        ],
         event_types=EVENT_TYPES,
         periodic=periodic(floor, members),
         members=members,

@@ -33,6 +33,7 @@ from pilotis.http.api.principals import (
     TokenFault,
 )
 from pilotis.kit import json
+from pilotis.kit.account_settings import ChallengedAction
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
@@ -44,6 +45,7 @@ from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import Claims
 from pilotis.limits import Limits
 from pilotis.members import events, records, store
+from pilotis.members.challenges.service import Challenges
 from pilotis.members.events import MemberData
 from pilotis.members.gate.service import (
     Gate,
@@ -179,7 +181,9 @@ class Members:
         rate_limits: RateLimits,
         emitter: Events,
         password_rules: PasswordRules | None = None,
+        challenges: Challenges | None = None,
     ) -> None:
+        self._challenges = challenges
         self._database = database
         self._sessions = sessions
         self._passwords = passwords
@@ -194,6 +198,11 @@ class Members:
         self.followers: list[Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]] = []
         """What is told of deleted members, each in the transaction of the deletion."""
         self._checks: Batchers[UUID, tuple[UUID, Claims], SessionMember | None] = Batchers(self._check)
+
+    async def require_challenge(self, app: AppInfo, token: str | None, action: ChallengedAction) -> None:
+        """Raise `ChallengeRequiredError` unless the app lets the action pass, or the token solves a challenge."""
+        if self._challenges is not None:
+            await self._challenges.require(app, token, action)
 
     async def departed(self, connection: Connection, app_id: UUID, member_ids: Sequence[str]) -> None:
         """Tell those who follow that members are deleted, in the transaction that deletes them."""

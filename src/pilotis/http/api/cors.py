@@ -13,7 +13,8 @@ from pilotis.http.api.request import Call
 Headers = list[tuple[bytes, bytes]]
 
 _ALLOWED_HEADERS = (
-    b"authorization, content-type, x-public-key, x-capability, x-request-id, idempotency-key, dpop, range"
+    b"authorization, content-type, x-public-key, x-capability, x-challenge-token, x-request-id, idempotency-key, dpop, "
+    b"range"
     b", last-event-id"
     b", tus-resumable, upload-length, upload-defer-length, upload-metadata, upload-concat, upload-offset"
     b", upload-checksum"
