@@ -32,6 +32,11 @@ declare namespace Api {
     before_sign_in: string | null;
     send_mail: string | null;
   }
+  interface AccountTheme {
+    accent?: string | null;
+    radius?: number | null;
+    font?: "mono" | "serif" | "system" | null;
+  }
   interface Accumulator {
     "$sum"?: Expression;
     "$avg"?: Expression;
@@ -124,6 +129,7 @@ declare namespace Api {
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
+    theme: AccountTheme;
     challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
@@ -1654,6 +1660,7 @@ declare namespace Api {
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
+    theme: AccountTheme;
     challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";

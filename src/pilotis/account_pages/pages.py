@@ -13,6 +13,7 @@ from importlib.resources import files
 
 import msgspec
 
+from pilotis.account_pages.theme import style_of
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.reference.page import page
 from pilotis.http.replies.reply import Reply
@@ -59,7 +60,8 @@ def account_page(name: str, app: AppInfo, public_key: str | None, origin: str, l
     }
     body = _PLACE.sub(lambda found: places[found[1]], _asset("page.html"))
     script = "".join(map(_asset, ("passkeys.js", "challenges.js", "page.js")))
-    return page(app.name, body, script=script, has_bar=False, language=language)
+    style = style_of(app.accounts.theme)
+    return page(app.name, body, script=script, has_bar=False, language=language, more_style=style)
 
 
 def _settings(app: AppInfo, origin: str) -> dict[str, object]:

@@ -14,6 +14,7 @@ from pilotis.apps.store import LiveApp
 from pilotis.apps.types import (
     AccountHooks,
     AccountSettingsChange,
+    AccountTheme,
     AppAccountSettings,
     AppLimits,
     AuthSettings,
@@ -83,6 +84,10 @@ class AppSettings:
         """Change the given account settings of an app, and return all."""
         methods, hooks = _given(change.methods), _given(change.hooks)
         given = {name: value for name, value in _given(change).items() if name not in {"methods", "hooks"}}
+        if isinstance(theme := given.get("theme"), AccountTheme):
+            # The pattern of the type lets a line break pass at the end.
+            accent = theme.accent and theme.accent.strip()
+            given["theme"] = account_settings.Theme(accent=accent, radius=theme.radius, font=theme.font)
         for name, function_id in hooks.items():
             if function_id is not None and not (self._is_function and await self._is_function(app_id, function_id)):
                 raise invalid(f"hooks.{name}", f"hooks.{name}: the app has no such function.", "NO_SUCH_FUNCTION")
@@ -172,6 +177,7 @@ def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: 
         "second_factor": stored.second_factor,
         "passkey_domain": stored.passkey_domain,
         "allowed_origins": list(stored.allowed_origins),
+        "theme": AccountTheme(accent=stored.theme.accent, radius=stored.theme.radius, font=stored.theme.font),
         "challenge_on": list(stored.challenge_on),
         "password_check": stored.password_check,
         "on_member_delete": stored.on_member_delete,

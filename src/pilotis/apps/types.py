@@ -9,6 +9,7 @@ import msgspec
 
 from pilotis.kit.account_settings import (
     ChallengedAction,
+    Font,
     Impersonation,
     LoginIdForm,
     OnMemberDelete,
@@ -99,6 +100,17 @@ class SignInMethodsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     passkey: bool | msgspec.UnsetType = msgspec.UNSET
 
 
+class AccountTheme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the app's account pages look: the colour of buttons, the roundness of corners in pixels, and the typeface.
+
+    A colour is darkened or lightened until it can be read. Null is as the server's own pages are.
+    """
+
+    accent: Annotated[str, msgspec.Meta(pattern="^#[0-9a-f]{6}$", examples=["#1c6a5b"])] | None = None
+    radius: Annotated[int, msgspec.Meta(ge=0, le=16)] | None = None
+    font: Font | None = None
+
+
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How members make accounts and prove who they are.
 
@@ -117,6 +129,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     methods: SignInMethods
     passkey_domain: str | None
     allowed_origins: list[str]
+    theme: AccountTheme
     challenge_on: list[ChallengedAction]
     password_check: bool
     on_member_delete: OnMemberDelete
@@ -170,6 +183,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
     hooks: AccountHooksChange = AccountHooksChange()
     impersonation: Impersonation | msgspec.UnsetType = msgspec.UNSET
+    theme: AccountTheme | msgspec.UnsetType = msgspec.UNSET
     challenge_on: Annotated[list[ChallengedAction], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET
     password_check: bool | msgspec.UnsetType = msgspec.UNSET
     on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET

@@ -17,6 +17,7 @@ Requirement = Literal["off", "optional", "required"]
 
 Impersonation = Literal["off", "owner", "editor"]
 ChallengedAction = Literal["signup", "signin", "guest", "mail", "reset"]
+Font = Literal["system", "serif", "mono"]
 OnMemberDelete = Literal["keep", "delete", "ask"]
 HookName = Literal["before_sign_up", "before_sign_in", "send_mail"]
 
@@ -27,6 +28,14 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     before_sign_up: UUID | None = None
     before_sign_in: UUID | None = None
     send_mail: UUID | None = None
+
+
+class Theme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the app's account pages look; what is not set is as the server's own pages are."""
+
+    accent: str | None = None
+    radius: int | None = None
+    font: Font | None = None
 
 
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +53,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
     allowed_origins: tuple[str, ...] = ()
     hooks: Hooks = Hooks()
+    theme: Theme = Theme()
     challenge_on: tuple[ChallengedAction, ...] = ()
     """What members do only with a solved puzzle."""
     impersonation: Impersonation = "off"

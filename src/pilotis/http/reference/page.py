@@ -41,13 +41,14 @@ def page(
     status: int | None = None,
     has_bar: bool = True,
     language: str = "en",
+    more_style: str = "",
 ) -> Reply:
     """Return a page; `title` is text, `body` HTML, `script` JavaScript to run after the body has loaded.
 
     `language` is that of its texts. `current` is the page's address in the top bar, which pages for an app's members do
-    not have.
+    not have. `more_style` is added to the style sheet.
     """
-    style, bar = asset("style.css"), _bar(current) if has_bar else ""
+    style, bar = asset("style.css") + more_style, _bar(current) if has_bar else ""
     html = (
         f'<!doctype html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
