@@ -17,6 +17,8 @@ import {
 /** @typedef {Api.AppAccountSettings} Settings */
 
 const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail"]);
+/** The colour of the server's own pages. */
+const DEFAULT_ACCENT = "#1c6a5b";
 const why = () => (may("owner") ? "" : t.needs.owner);
 
 export function AccountSettings() {
@@ -34,6 +36,7 @@ export function AccountSettings() {
     }
   };
   const words = t.settings.accounts;
+  const theme = (/** @type {any} */ part) => change({ theme: { ...data.theme, ...part } });
   const method = (/** @type {"email_code" | "email_link" | "passkey"} */ name) =>
     toggle(`method-${name}`, words[name], words[`${name}_text`], data.methods[name], (on) =>
       change({ methods: { [name]: on } }),
@@ -80,6 +83,32 @@ export function AccountSettings() {
             ]}
           />`,
         )}
+      </div>
+    </section>
+    <section class="slab pad">
+      <h2>${words.pages}</h2>
+      <p class="soft s13">
+        ${words.pagesText}
+        ${" "}<a class="link" href=${`/account/${appId.value}/sign-in`} target="_blank" rel="noopener">
+          ${words.openPage}
+        </a>
+      </p>
+      <div class="option">
+        <label class="label grow" for="accent">${words.accent}</label>
+        <input
+          id="accent" type="color" value=${data.theme.accent || DEFAULT_ACCENT} disabled=${!may("owner")}
+          title=${why() || undefined} onChange=${(/** @type {Typed} */ event) => theme({ accent: event.target.value })}
+        />
+        ${data.theme.accent && html`<${Button} kind="small" why=${why()} onClick=${() => theme({ accent: null })}>
+          ${words.noAccent}
+        </${Button}>`}
+      </div>
+      <div class="form">
+        <${SelectField}
+          label=${words.font} value=${data.theme.font || ""} disabled=${!may("owner")} title=${why() || undefined}
+          onInput=${(/** @type {string} */ value) => theme({ font: value || null })}
+          options=${Object.entries(words.fonts)}
+        />
       </div>
     </section>
     ${editing && html`<${Domain}
