@@ -116,6 +116,8 @@ async def test_it_is_shown_whose_row_and_whose_file_it_is(server: Server, app: A
         await expect(page.locator(".chip")).to_contain_text("heron")
         await page.goto(f"{server.url}/console/apps/{app.app_id}/members?member={owner['member_id']}")
         panel = page.get_by_role("complementary", name="Member")
+        # What a member has made is read once it is seen.
+        await panel.get_by_role("heading", name="Rows in tables").scroll_into_view_if_needed()
         await expect(panel.get_by_role("link", name="orders")).to_contain_text("All 1")
         await expect(panel.get_by_role("link", name="an otter's")).to_be_visible()
         await expect(panel.get_by_role("link", name="otter.png")).to_be_visible()

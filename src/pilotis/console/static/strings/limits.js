@@ -18,6 +18,10 @@ export const LIMITS = [
       refresh_token_seconds: ["Lifetime of a refresh token", "갱신 토큰의 수명"],
       guest_refresh_token_seconds: ["Lifetime of a guest's refresh token", "손님 갱신 토큰의 수명"],
       guest_days: ["Time after which unused guests are deleted", "쓰지 않는 손님을 지우기까지의 시간"],
+      console_fresh_seconds: [
+        "Time until the console asks again who you are",
+        "콘솔이 본인임을 다시 확인하기까지의 시간",
+      ],
       refresh_retry_seconds: [
         "Time for which a used refresh token may be repeated",
         "쓴 갱신 토큰을 다시 보낼 수 있는 시간",
