@@ -122,6 +122,18 @@ async def _on_team_member(app: App, console: httpx.AsyncClient, method: str) -> 
     return added if method == "PUT" else await console.delete(path)
 
 
+async def _impersonate(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    await console.patch(f"/apps/{app.app_id}/account-settings", json={"impersonation": "owner"})
+    return await _on_member(app, console, "POST", "/impersonate", json={"reason": "Ticket 17"})
+
+
+async def _mail_reset(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    member = await app.member()
+    path = f"/apps/{app.app_id}/members/{member['member_id']}"
+    await console.patch(path, json={"email": "ada@example.com"})
+    return await console.post(f"{path}/mail-reset")
+
+
 async def _own_text(app: App, console: httpx.AsyncClient) -> httpx.Response:
     path = f"/apps/{app.app_id}/mail-templates/reset_password/ko"
     return await console.put(path, json={"subject": "새 비밀번호", "text": "{{link}}"})
@@ -551,6 +563,18 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     "DELETE /v1/apps/:app_id/teams/:team_id/members/:member_id": (
         "team.member.delete",
         lambda app, console: _on_team_member(app, console, "DELETE"),
+    ),
+    "POST /v1/apps/:app_id/members/:member_id/impersonate": ("member.impersonate", _impersonate),
+    "POST /v1/apps/:app_id/members/:member_id/mail-reset": ("member.mail_reset", _mail_reset),
+    "POST /v1/apps/:app_id/members/import": (
+        "member.import",
+        lambda app, console: console.post(f"/apps/{app.app_id}/members/import", content=b'{"login_id": "ada"}'),
+    ),
+    "POST /v1/apps/:app_id/mail/send": (
+        "mail.send",
+        lambda app, console: console.post(
+            f"/apps/{app.app_id}/mail/send", json={"to": "ada@example.com", "subject": "News", "text": "Hello"}
+        ),
     ),
     "PUT /v1/apps/:app_id/mail-settings": ("mail_settings.put", _own_mail_server),
     "DELETE /v1/apps/:app_id/mail-settings": ("mail_settings.delete", _no_own_mail_server),
