@@ -251,11 +251,6 @@ declare namespace Api {
     example: Record<string, any> | null;
     deprecated: boolean;
   }
-  interface Challenge {
-    challenge: string;
-    difficulty: number;
-    expires_in: number;
-  }
   interface Changes {
     added: number;
     changed: number;
@@ -1696,6 +1691,11 @@ declare namespace Api {
     request_uri: string;
     expires_in: number;
   }
+  interface Puzzle {
+    challenge: string;
+    difficulty: number;
+    expires_in: number;
+  }
   interface QueryResult {
     data: Array<Row>;
     total_count: number | null;
@@ -3120,7 +3120,7 @@ declare namespace Api {
     "POST /v1/public/app-members/teams/{}/invitations": CreatedTeamInvitation;
     "POST /v1/public/autocomplete": AutocompleteResult;
     "POST /v1/public/batch": OperationResults;
-    "POST /v1/public/challenges": Challenge;
+    "POST /v1/public/challenges": Puzzle;
     "POST /v1/public/functions/{}/invoke": InvocationResult;
     "POST /v1/public/geo": GeoResult;
     "POST /v1/public/oauth/{}/callback": string;

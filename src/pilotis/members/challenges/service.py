@@ -18,7 +18,7 @@ from pilotis.http.api.principals import AppInfo
 from pilotis.kit.account_settings import ChallengedAction
 from pilotis.kit.crypto import MasterKeyring, base64url, derive_key, from_base64url
 from pilotis.kit.errors import ForbiddenError
-from pilotis.members.challenges.types import Challenge
+from pilotis.members.challenges.types import Puzzle
 from pilotis.security.rate_limits import RateLimits
 
 HEADER = b"x-challenge-token"
@@ -44,12 +44,12 @@ class Challenges:
         self._rate_limits = rate_limits
         self._keys = keys
 
-    def new(self, app: AppInfo) -> Challenge:
+    def new(self, app: AppInfo) -> Puzzle:
         """Return a puzzle of an app; nothing is stored."""
         expires = int(time.time()) + LIFETIME_SECONDS
         body = _BODY.pack(app.app_id.bytes, expires, DIFFICULTY, secrets.token_bytes(16))
         text = base64url(body + _tag(self._keys.keys.current, body))
-        return Challenge(challenge=text, difficulty=DIFFICULTY, expires_in=LIFETIME_SECONDS)
+        return Puzzle(challenge=text, difficulty=DIFFICULTY, expires_in=LIFETIME_SECONDS)
 
     async def require(self, app: AppInfo, token: str | None, action: ChallengedAction) -> None:
         """Raise `ChallengeRequiredError` unless the app lets the action pass, or the token solves a puzzle of it.
