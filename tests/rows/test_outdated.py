@@ -1,4 +1,4 @@
-"""A statement that was compiled for tables which have changed since: it is compiled again, and fails if it fails again."""
+"""A statement that was compiled for tables which have changed since is compiled again; a fault of its own is raised."""
 
 from collections.abc import AsyncIterator
 from typing import Any

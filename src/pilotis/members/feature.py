@@ -22,7 +22,7 @@ from pilotis.members.tasks import periodic
 class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Members."""
 
-    described = (MemberEndpoints, MemberAdministrationEndpoints)
+    described = (MemberEndpoints, ChallengeEndpoints, MemberAdministrationEndpoints)
     archived: ClassVar[Archived] = {
         "members": Copied(
             columns="member_id login_id password_hash nickname is_guest is_active custom_data created_at updated_at"
@@ -30,7 +30,6 @@ class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
             checks={"password_hash": check_password_hash},
         ),
     }
-    described = (MemberEndpoints, ChallengeEndpoints, MemberAdministrationEndpoints)
 
     members: Members
 

@@ -672,7 +672,7 @@ class PreparedTables:
                 if not await self.drop_blocking_index(table, error):
                     raise
             except TOO_OLD:
-                # Of the tables that a statement names one may change after the other: that each is new once is no fault.
+                # Tables that a statement names may change one after the other: each failure for another is no fault.
                 versions = _versions(table)
                 if versions == failed:
                     raise
