@@ -6,11 +6,13 @@ const { saved, url, publicKey } = JSON.parse(process.env.GIVEN);
 /** A client whose streams can be cut; `opened` has what each of them asked for. */
 function fragile() {
   const opened = [];
+  let reads = 0;
   let cut = () => {};
   let held = null;
   const given = async (input, init) => {
     if (!String(input).endsWith("/realtime")) {
       const answer = await fetch(input, init);
+      if (String(input).endsWith("/query")) reads++;
       if (held && String(input).endsWith("/query")) await held;
       return answer;
     }
@@ -35,7 +37,7 @@ function fragile() {
     });
     return new Response(body, { status: 200 });
   };
-  return { client: createClient({ url, publicKey, fetch: given }), opened, cut: () => cut(), hold: (until) => (held = until) };
+  return { client: createClient({ url, publicKey, fetch: given }), opened, reads: () => reads, cut: () => cut(), hold: (until) => (held = until) };
 }
 /** Resolves with the values of a listener's call that satisfy a condition, of all calls so far and to come. */
 function calls() {
@@ -125,6 +127,30 @@ const checks = {
     await orders.where({ customer: "1", ...mine }).delete();
     await list.until((rows, total) => names(rows) === "3 2" && total === 2);
     ended.abort();
+  },
+  async "the first rows of an order, with rows beside"() {
+    const { client, reads } = fragile();
+    const list = calls(), mine = { state: "first" };
+    const due = (day) => `2026-01-${day}T00:00:00Z`;
+    const [ada] = (await writer.rows(saved.people).createMany([{ name: "Ada" }])).created;
+    const many = [["b", "09"], ["ä", "03"], ["Z", "05"], ["\u{1F600}", "07"]].map(([customer, day]) => ({ customer, due: due(day), by: ada.id, ...mine }));
+    const made = (await orders.createMany(many)).created;
+    const asked = client.rows(saved.orders).where(mine).orderBy("customer", "asc", { ignoreCase: true }).orderBy("due", "desc");
+    const stop = asked.expand("by").fields("customer").limit(3).live(list.listener);
+    await list.until((rows, total) => names(rows) === "b Z ä" && total === 4);
+    const was = reads();
+    await orders.create({ customer: "B", due: due("10"), by: ada.id, ...mine });
+    const [rows] = await list.until((rows, total) => names(rows) === "B b Z" && total === 5);
+    assert.deepEqual(Object.keys(rows[0]).sort(), ["created_at", "data", "expanded", "id", "updated_at"]);
+    assert.equal(rows[0].expanded.by.data.name, "Ada");
+    await orders.update(made[3].id, { amount: 1 });
+    await orders.update(made[0].id, { customer: "a" });
+    await list.until((rows) => names(rows) === "a B Z");
+    assert.equal(reads(), was, "Changes tell all of this.");
+    await orders.update(made[0].id, { customer: "\u{10FFFF}" });
+    await list.until((rows) => names(rows) === "B Z ä");
+    assert.ok(reads() > was, "What comes after the last row is read.");
+    stop();
   },
   async "lists of one stream, one of which is wrong"() {
     const { client, opened } = fragile();

@@ -31,6 +31,7 @@ ORDERS = {
     "customer": {"type": "string", "required": True},
     "amount": "number",
     "state": "string",
+    "due": "date",
 }
 
 
@@ -45,12 +46,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def given(app: App, language: str) -> dict[str, Any]:
     """What the runners of the cases are told."""
-    title = f"orders {language} {uuid4()}"
+    title, people = f"orders {language} {uuid4()}", f"people {language} {uuid4()}"
     unique = [{"columns": ["number"]}]
-    body = {"title": title, "schema": ORDERS, "access_level": "Public", "unique": unique}
+    schema = ORDERS | {"by": {"type": "uuid", "references": {"table": people}}}
+    body = {"title": title, "schema": schema, "access_level": "Public", "unique": unique}
     async with app.client() as client:
+        other = {"title": people, "schema": {"name": "string"}, "access_level": "Public"}
+        assert (await client.post("/v1/public/tables", json=other)).status_code == 201
         assert (await client.post("/v1/public/tables", json=body)).status_code == 201
-    saved = {"orders": title, "storage": environment_of(app)["STORAGE"]}
+    saved = {"orders": title, "people": people, "storage": environment_of(app)["STORAGE"]}
     return {"cases": CASES, "saved": saved, "url": app.server.url, "publicKey": app.public_key}
 
 
@@ -197,7 +201,7 @@ async def test_live_lists_and_channels(app: App, tmp_path: Path):
     shutil.copy(FILES / client_versions()[0] / "pilotis.js", tmp_path / "pilotis.mjs")
     environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "live.mjs", folder=tmp_path, **environment)
-    assert printed.splitlines()[-1] == "6 checks"
+    assert printed.splitlines()[-1] == "7 checks"
 
 
 async def test_the_cases_in_a_function(app: App, functions: Functions):

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
+from pilotis.data.realtime.stream import LiveStream
+from pilotis.http.api.principals import AppInfo, PublicClient
+from pilotis.limits import Limits
 from tests.console import client_of
 from tests.database import second_node
 from tests.functions.support import Functions
@@ -165,11 +169,44 @@ async def test_too_many_messages_are_refused_and_the_stream_stays(app: App):
         answer = await client.post(messages("room:a"), json=many)
         assert_error(answer, 429, "RATE_LIMITED")
         assert answer.headers["retry-after"] == "1"
+        # A list counts as its messages, and by its bytes.
+        heavy = {"messages": [{"event": "a", "payload": "x" * 200_000}] * 6, "stream": told.ready["stream"]}
+        assert_error(await client.post(messages("room:a"), json=heavy), 429, "RATE_LIMITED")
+        async with app.client(app.secret_key) as side:
+            heavy = {"messages": [{"event": "a", "payload": "x" * 200_000}] * 22}
+            assert_error(await side.post(messages("room:a"), json=heavy), 429, "RATE_LIMITED")
+            heaviest = {"messages": [{"event": "a", "payload": "x" * 250_000}] * 44}
+            assert (await side.post(messages("room:a"), json=heaviest)).status_code == 413
         large = {"event": "a", "payload": "x" * (256 * 1024)}
         assert (await client.post(messages("room:a"), json=large)).status_code == 413
         await sent(client, "room:a", "still here")
         ((_, data),) = await told.next()
         assert data["event"] == "still here"
+
+
+def test_a_volatile_message_is_not_told_to_who_reads_too_slowly():
+    class Slow:
+        unsent = 100_000
+        written = 0
+
+        def write(self, data: bytes) -> bool:
+            self.written += 1
+            return True
+
+        def close(self) -> None:
+            raise AssertionError
+
+    app = AppInfo(UUID(int=1), "x", 1, False, True, True, [], Limits())
+    stream, slow = LiveStream(app, PublicClient(app), "", was_asked_to_resume=False), Slow()
+    stream.open(slow)
+    stream.begin("", resumed=False)
+    stream.flush("")
+    before = slow.written
+    assert stream.push(b"event: message\n", volatile=True) is False
+    assert stream.push(b"event: message\n") is True
+    slow.unsent = 1000
+    assert stream.push(b"event: message\n", volatile=True) is True
+    assert slow.written == before + 2
 
 
 @pytest.mark.parametrize(

@@ -1036,6 +1036,7 @@ declare namespace Api {
     expanded?: Record<string, any>;
     expanded_more?: Array<string>;
     counts?: Record<string, any>;
+    sort?: string;
     distance: number;
   }
   interface GeoResult {
@@ -1861,6 +1862,7 @@ declare namespace Api {
     expanded?: Record<string, any>;
     expanded_more?: Array<string>;
     counts?: Record<string, any>;
+    sort?: string;
   }
   interface RowPage {
     data: Array<Row>;
@@ -1938,6 +1940,7 @@ declare namespace Api {
     expanded?: Record<string, any>;
     expanded_more?: Array<string>;
     counts?: Record<string, any>;
+    sort?: string;
     score: number;
     highlights: Record<string, string>;
   }
@@ -2480,6 +2483,7 @@ declare namespace Api {
     expanded?: Record<string, any>;
     expanded_more?: Array<string>;
     counts?: Record<string, any>;
+    sort?: string;
     created: boolean;
   }
   interface Usage {

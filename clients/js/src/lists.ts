@@ -3,6 +3,9 @@ import { passes, sleep } from "./http.ts";
 import { call, fail, type Part, type Stream } from "./live.ts";
 import type { JsonObject, LiveListener, Page, Row, RowChange } from "./types.ts";
 
+type Sorted<Shown> = Shown & { sort?: string };
+type Told = RowChange & { row: Sorted<RowChange["row"]> };
+
 /** Milliseconds between two readings of a list that cannot be kept by its changes alone. */
 const BETWEEN = 500;
 const AFTER_FAILURE = 2000;
@@ -16,19 +19,20 @@ export interface Order {
 /** What a list shows, and how it is read. */
 export interface Listed {
   subscription: JsonObject;
-  order: Order[];
   limit?: number;
   /** Whether changes have all that a row of the list has, and it begins with the first row. */
   isPlain: boolean;
-  read(limit: number, signal: AbortSignal): Promise<Page<Row>>;
+  read(limit: number, signal: AbortSignal): Promise<Page<Sorted<Row>>>;
 }
 
 /**
  * A list that stays true: it is read when the stream is ready, and then changes are applied. Where a change does not tell
- * what the list is like, since other rows than those in it come in or its order is not known here, it is read again.
+ * what the list is like, since other rows than those in it come in, it is read again.
  */
 class List implements Part {
   private rows: Row[] = [];
+  /** The places of the rows in the order, unless that is the order of their ids. */
+  private readonly sorts = new WeakMap<object, string>();
   private total = 0;
   private isRead = false;
   private isStale = false;
@@ -36,7 +40,7 @@ class List implements Part {
   private isShown = true;
   private isConnected: boolean | undefined;
   /** Changes that were told while the rows were read. */
-  private late: RowChange[] | null = null;
+  private late: Told[] | null = null;
   private readAt = 0;
   private readonly limit: number;
   private readonly stopped = new AbortController();
@@ -77,15 +81,17 @@ class List implements Part {
     this.stream.remove("subscriptions", this.name);
   };
 
-  told(event: string, data: RowChange): void {
+  told(event: string, data: Told): void {
     if (event === "reset") return this.read();
-    call(this.listener.change, { type: data.type, row: data.row });
+    const { sort, ...row } = data.row;
+    call(this.listener.change, { type: data.type, row });
     if (this.late) this.late.push(data);
     else if (this.isRead) this.apply(data);
   }
 
-  private apply(change: RowChange): void {
-    const { type, row } = change;
+  private apply(change: Told): void {
+    const { type } = change;
+    const row = this.withoutSort(change.row);
     const at = this.rows.findIndex((one) => one.id === row.id);
     if (at >= 0 && this.rows[at]!.updated_at > row.updated_at) return;
     const isWhole = this.total <= this.rows.length;
@@ -96,8 +102,10 @@ class List implements Part {
     const rows = this.rows.filter((one) => one.id !== row.id);
     if (!isGone) {
       const place = this.placeIn(rows, row as Row);
-      // Behind the last row are others, which are not here.
-      if (place < 0 || (place === rows.length && !isWhole)) return this.read();
+      const isBehind = place === rows.length && !isWhole;
+      // It is one of those behind the last row, as it was.
+      if (isBehind && at < 0 && type === "update" && place === this.limit) return;
+      if (place < 0 || isBehind) return this.read();
       rows.splice(place, 0, row as Row);
     }
     if (isWhole) this.total = rows.length;
@@ -116,22 +124,22 @@ class List implements Part {
         else high = middle;
       }
     } catch {
-      // A value whose order is not known here, or one that cannot be read.
       return -1;
     }
     return low;
   }
 
-  /** Compares as the server does: null is last in both directions, the id decides in the end. */
+  /** Compares as the server does, by the texts that it gave for the order; throws where they do not tell. */
   private compare(one: Row, other: Row): number {
-    for (const { column, direction, ignore_case } of this.listed.order) {
-      const [a, b] = [valueOf(one, column), valueOf(other, column)];
-      if (a === b) continue;
-      if (a === null || b === null) return a === null ? 1 : -1;
-      if (ignore_case || typeof a !== typeof b || !["number", "bigint", "boolean", "string"].includes(typeof a)) throw a;
-      return (a < b ? -1 : 1) * (direction === "desc" ? -1 : 1);
-    }
-    return one.id < other.id ? -1 : 1;
+    const [a, b] = [this.sorts.get(one) ?? one.id, this.sorts.get(other) ?? other.id];
+    if (a.startsWith(b) || b.startsWith(a)) throw a;
+    return a < b ? -1 : 1;
+  }
+
+  /** The row as it is shown; its place in the order is noted. */
+  private withoutSort<Shown extends { sort?: string }>({ sort, ...row }: Shown): Omit<Shown, "sort"> {
+    if (sort) this.sorts.set(row, sort);
+    return row;
   }
 
   private read(): void {
@@ -150,7 +158,7 @@ class List implements Part {
         this.late = [];
         try {
           const { rows, total } = await this.listed.read(this.limit, signal);
-          this.rows = rows;
+          this.rows = rows.map((row) => this.withoutSort(row));
           this.total = total ?? rows.length;
           this.isRead = true;
         } catch (error) {
@@ -183,16 +191,6 @@ class List implements Part {
       if (!this.stopped.signal.aborted) call(this.listener.rows, this.rows, this.total);
     });
   }
-}
-
-/** A value by which rows are ordered; throws for one whose order is the server's alone. */
-function valueOf(row: Row, column: string): any {
-  if (column === "id" || column === "created_at" || column === "updated_at") return row[column];
-  if (!(column in row.data)) throw column;
-  const value = row.data[column];
-  // The server compares moments, not their texts, and code points, not pairs of surrogates.
-  if (typeof value === "string" && (/^\d{4}-/.test(value) || /[\ud800-\uffff]/.test(value))) throw column;
-  return value;
 }
 
 /** Keeps a list true until the function that is returned is called, or the signal is aborted. */

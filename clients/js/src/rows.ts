@@ -112,13 +112,16 @@ class Question implements Query {
   }
 
   live(listener: LiveListener | Required<LiveListener>["rows"]): () => void {
-    const { where, order_by = [], limit, offset, fields, expand, counts } = this.#asked;
+    const { where, order_by, limit, offset, fields, expand, counts } = this.#asked;
+    // What a change shows beside the row, and by what it is sorted.
+    const isNear = !expand || (Array.isArray(expand) && expand.length <= 3 && !expand.some((name) => name.includes(".")));
+    const isPlain = !offset && !counts && isNear && !order_by?.some(({ column }) => column.includes("."));
+    const shown = isPlain ? { fields, order_by, expand } : { fields };
     const listed: Listed = {
-      subscription: { table_id: this.#table, where, fields },
-      order: order_by,
+      subscription: { table_id: this.#table, where, ...shown },
       limit,
-      isPlain: !offset && !expand && !counts,
-      read: (most, signal) => this.#page({ limit: most }, { signal }),
+      isPlain,
+      read: (most, signal) => this.#page({ limit: most, with_sort: isPlain && !!order_by }, { signal }),
     };
     return this.#live(listed, listener);
   }

@@ -38,6 +38,8 @@ MAX_STATE_BYTES = 1024
 MAX_TOLD = 200
 """In a channel with more streams than this, only their number is told."""
 STREAM_PER_SECOND, CHANNEL_PER_SECOND, APP_PER_SECOND, ADDRESS_PER_SECOND = 40, 500, 5000, 400
+STREAM_BYTES, CHANNEL_BYTES = 1024 * 1024, 4 * 1024 * 1024
+"""How many bytes of payloads a sender, and all senders of a channel, may send in a second."""
 _PRESENCE_SECONDS, _PRESENCE_CHANGES = 30, 300
 _GATHER_SECONDS = 0.1
 _LINGER_SECONDS = 5.0
@@ -54,9 +56,17 @@ class StreamNotFoundError(NotFoundError):
 
 
 class TooFastError(RateLimitedError):
-    """429 `RATE_LIMITED`: too many messages in a second. The streams stay open."""
+    """429 `RATE_LIMITED`: too many messages, or bytes of them, in a second. The streams stay open."""
 
-    message = "Too many messages in a second. Send fewer, or several in one request."
+    message = "Too many messages, or bytes, in a second. Send fewer."
+
+
+class _Budget(NamedTuple):
+    """How many messages, and bytes of them, whatever `key` stands for may send in a second."""
+
+    key: Hashable
+    messages: int
+    bytes: int | None = None
 
 
 class _Entry(NamedTuple):
@@ -82,10 +92,10 @@ class _Channel:
         self.left: set[str] = set()
         self.timer: asyncio.TimerHandle | None = None
 
-    def push(self, event: bytes, without: str | None = None) -> None:
+    def push(self, event: bytes, without: str | None = None, *, volatile: bool = False) -> None:
         for stream in list(self.listeners):
             if stream.stream_id != without:
-                stream.push(event)
+                stream.push(event, volatile=volatile)
 
     def everybody(self) -> bytes:
         """Return the event that tells who is present."""
@@ -130,6 +140,7 @@ class Channels:
         self._apps: dict[UUID, _App] = {}
         self._streams: dict[str, LiveStream] = {}
         self._counts: Counter[Hashable] = Counter()
+        self._bytes: Counter[Hashable] = Counter()
         self._second = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._ticking: asyncio.Task[None] | None = None
@@ -218,7 +229,8 @@ class Channels:
         app = app_of(principal)
         messages = _messages(asked)
         allowed = await self.rules.allowed(principal, name, Action.CREATE)
-        self._count(len(messages), self._sender(principal, client, app, asked.stream, name))
+        size = sum(len(payload) for _, payload in messages)
+        self._count(len(messages), size, self._sender(principal, client, app, asked.stream, name))
         here = self._apps.get(app.app_id)
         channel = None if here is None else here.channels.get(name)
         without = None if allowed.declared.echo else asked.stream
@@ -232,37 +244,41 @@ class Channels:
             tail = json.encode({"from": sender, "at": at})
             event = _event("message", b'%b,"payload":%b,%b' % (head[:-1], payload, tail[1:]))
             if channel is not None:
-                channel.push(event, without)
-            await self._tell_others(app.app_id, {"kind": "event", "channel": name, "event": event.decode()})
+                channel.push(event, without, volatile=message.volatile)
+            told = {"kind": "event", "channel": name, "event": event.decode(), "volatile": message.volatile}
+            await self._tell_others(app.app_id, told)
         self.sent += len(ids)
         return ids
 
     def _sender(
         self, principal: Principal, client: Client, app: AppInfo, stream: str | None, name: str
-    ) -> list[tuple[Hashable, int]]:
+    ) -> list[_Budget]:
         """Return what counts the messages of a sender, and how many it may send in a second."""
         mine = self._streams.get(stream or "")
         if mine is not None and mine.app.app_id == app.app_id:
-            own: tuple[Hashable, int] = ((app.app_id, mine.stream_id), STREAM_PER_SECOND)
+            own = _Budget((app.app_id, mine.stream_id), STREAM_PER_SECOND, STREAM_BYTES)
         elif principal.member is not None:
-            own = ((app.app_id, principal.member.member_id), STREAM_PER_SECOND)
+            own = _Budget((app.app_id, principal.member.member_id), STREAM_PER_SECOND, STREAM_BYTES)
         else:
-            own = ((app.app_id, client.address), ADDRESS_PER_SECOND)
-        counts: list[tuple[Hashable, int]] = [
-            ((app.app_id, "channel", name), CHANNEL_PER_SECOND),
-            ((app.app_id, "app"), APP_PER_SECOND),
+            # An address may be an office.
+            own = _Budget((app.app_id, client.address), ADDRESS_PER_SECOND, CHANNEL_BYTES)
+        counts = [
+            _Budget((app.app_id, "channel", name), CHANNEL_PER_SECOND, CHANNEL_BYTES),
+            _Budget((app.app_id, "app"), APP_PER_SECOND),
         ]
         # The app's own side is bound by its channels alone.
         return counts if principal.role is not None else [own, *counts]
 
-    def _count(self, number: int, counted: Sequence[tuple[Hashable, int]]) -> None:
+    def _count(self, number: int, size: int, budgets: Sequence[_Budget]) -> None:
         if (second := int(time.monotonic())) != self._second:
-            self._second, self._counts = second, Counter()
-        for key, most in counted:
-            if self._counts[key] + number > most:
+            self._second, self._counts, self._bytes = second, Counter(), Counter()
+        for one in budgets:
+            is_over = self._counts[one.key] + number > one.messages
+            if is_over or (one.bytes is not None and self._bytes[one.key] + size > one.bytes):
                 raise TooFastError(headers={"Retry-After": "1"})
-        for key, _ in counted:
-            self._counts[key] += number
+        for one in budgets:
+            self._counts[one.key] += number
+            self._bytes[one.key] += size
 
     async def set_presence(self, principal: Principal, name: str, stream_id: str, state: dict[str, Any]) -> None:
         """Set what others see of a stream in a channel; raises `StreamNotFoundError` unless it is the caller's."""
@@ -364,7 +380,7 @@ class Channels:
             return
         kind = told["kind"]
         if kind == "event":
-            channel.push(told["event"].encode())
+            channel.push(told["event"].encode(), volatile=told.get("volatile", False))
         elif kind == "who":
             self._announce(app, channel)
         elif kind == "here":
@@ -438,7 +454,9 @@ def _messages(asked: NewMessages) -> list[tuple[NewMessage, bytes]]:
     """Return the messages with their payloads as JSON."""
     if (asked.event is None) == (asked.messages is None):
         raise invalid("event", "Send an event with its payload, or a list of messages.")
-    messages = asked.messages if asked.messages is not None else [NewMessage(asked.event or "", asked.payload)]
+    messages = (
+        asked.messages if asked.messages is not None else [NewMessage(asked.event or "", asked.payload, asked.volatile)]
+    )
     encoded = [(message, json.encode(message.payload)) for message in messages]
     sizes = [len(payload) for _, payload in encoded]
     if max(sizes, default=0) > MAX_PAYLOAD_BYTES or sum(sizes) > MAX_MESSAGES_BYTES:

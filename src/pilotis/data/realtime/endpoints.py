@@ -95,7 +95,8 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
         """Open the stream of a ticket. What is only to be tried again is a stream with the event `bye`, too."""
         return await self._tickets.open(ticket, call.client, call.header(b"last-event-id"))
 
-    @post(f"{_CHANNEL}/messages", access=_SEND, status=202, errors=[*_CHANNEL_ERRORS, PayloadTooLargeError])
+    # Payloads are as large as rows.
+    @post(f"{_CHANNEL}/messages", access=_SEND, status=202, rows=True, errors=[*_CHANNEL_ERRORS, PayloadTooLargeError])
     async def send(self, call: Call, name: str, body: NewMessages) -> SentMessages:
         """Send a message, or several, to those who listen to a channel.
 

@@ -35,6 +35,7 @@ from pilotis.data.realtime.subscriptions import (
     lookups,
     scope_question,
 )
+from pilotis.data.rows.related import plan
 from pilotis.data.rows.table import TOO_OLD, PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility
@@ -61,6 +62,7 @@ _MAX_POLLS = 50
 _SESSIONS_A_SECOND = 500
 _COMPILE_TRIES = 5
 _MAX_SHAPES = 500
+_OF_LARGE = ("id", "updated_at", "sort")
 _CHANNELS_SECONDS = 5.0
 
 _log = structlog.get_logger("pilotis.data.realtime")
@@ -223,7 +225,9 @@ class Hub:
         visible = await table.visible(principal, Action.LIST if one.row_id is None else Action.READ)
         own = None if principal.member is None else principal.member.member_id
         scope = await self._scope(table, visible)
-        compiled = [compile_rows(table, visible, one.where, one.row_id, one.fields, own, app.limits, scope)]
+        related = await plan(self.prepared, principal, table, visible, one.shown.steps, None)
+        shown = one.shown, own, app.limits, scope, related
+        compiled = [compile_rows(table, visible, one.where, one.row_id, *shown)]
         for table_id, where in lookups(visible.rule):
             with suppress(TableNotFoundError):
                 compiled.append(compile_facts(await self.prepared.current(app, table_id), where))
@@ -608,8 +612,10 @@ class Feed:
         try:
             now, before = await self._judged(group.shape, changed)
         except TOO_OLD:
-            # The table has changed since it was compiled.
+            # The table, or one whose rows are shown beside, has changed since it was compiled.
             self._hub.prepared.forget(group.shape.table)
+            for beside in () if group.shape.related is None else group.shape.related.tables:
+                self._hub.tables.forget(beside)
             for one in group.all():
                 await self._compile_again(one, "schema")
             return
@@ -694,11 +700,11 @@ class _Group:
                 one.stream.change(one, "delete" if is_gone else "leave", gone)
 
     def _row(self, item: str) -> bytes:
-        row = self.shape.table.decrypted_item(item)
+        row = self.shape.row(item)
         if len(row) <= MAX_ROW_BYTES:
             return row
         whole = json.decode(row)
-        return json.encode({"id": whole["id"], "updated_at": whole["updated_at"]}) + b',"truncated":true'
+        return json.encode({name: whole[name] for name in _OF_LARGE if name in whole}) + b',"truncated":true'
 
 
 def _moment(milliseconds: int) -> bytes:

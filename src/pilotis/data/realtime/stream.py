@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.data.realtime.subscriptions import Key, Watched
+from pilotis.data.realtime.subscriptions import Key, Shown, Watched
 from pilotis.data.realtime.types import NewSubscription
 from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal
 from pilotis.http.replies.events import Outlet
@@ -30,6 +30,7 @@ SLOW_SECONDS = 60.0
 KEY_SECONDS = 3600.0
 """How long a stream without a token of a member lives, about."""
 _RETRY_MS = (1000, 5000)
+_VOLATILE_BYTES = MAX_UNSENT_BYTES // 16
 
 
 class Subscription:
@@ -40,7 +41,7 @@ class Subscription:
         self.table_id = table_id
         self.where: Mapping[str, Any] | None = given.where
         self.row_id = given.row_id
-        self.fields: Sequence[str] | None = given.fields
+        self.shown = Shown(given.fields, given.order_by, given.expand)
         self.name = given.id
         self._types = None if given.types is None else frozenset(given.types)
         self._start = b'event: change\ndata: {"subscription":%b,"type":"' % json.encode(given.id)
@@ -180,9 +181,14 @@ class LiveStream:
         self.channels.pop(one.name, None)
         self.push(_reset_channel(one.name, "access", code))
 
-    def push(self, event: bytes) -> bool:
-        """Send an event that does not wait for a round; return whether it was sent."""
+    def push(self, event: bytes, *, volatile: bool = False) -> bool:
+        """Send an event that does not wait for a round; return whether it was sent.
+
+        A volatile one is left out where the client reads too slowly, which is nothing that it is told.
+        """
         if self._outlet is None or self._full_since is not None:
+            return False
+        if volatile and self._outlet.unsent > _VOLATILE_BYTES:
             return False
         if not self._has_begun:
             self._waiting.append(event)

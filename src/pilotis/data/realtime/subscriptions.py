@@ -17,9 +17,11 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.rows.change_log import rows_before
-from pilotis.data.rows.query import statements_of
+from pilotis.data.rows.query import order_of, statements_of
+from pilotis.data.rows.related import Related
+from pilotis.data.rows.statements import NOTHING_BESIDE
 from pilotis.data.rows.table import PreparedTable
-from pilotis.data.rows.types import Query
+from pilotis.data.rows.types import Query, SortKey
 from pilotis.data.rules.document import column_name_of
 from pilotis.data.rules.files.listing import Question, question
 from pilotis.data.rules.fold import Folded
@@ -70,6 +72,14 @@ class Shape(NamedTuple):
     is_timed: bool = False
     tells_facts: bool = False
     """Whether it is about rows that rules look up."""
+    related: Related | None = None
+    """The rows that are shown beside each row."""
+
+    def row(self, item: str) -> bytes:
+        """Return a row's JSON, with its encrypted columns decrypted."""
+        if self.related is None:
+            return self.table.decrypted_item(item)
+        return self.related.decrypted(self.table, f"[{item}]")[1:-1]
 
     def needs(self, left_out: Sequence[str]) -> bool:
         """Return whether its condition names one of the columns that the log does not have of a row."""
@@ -81,6 +91,23 @@ class Watched(NamedTuple):
 
     shape: Shape
     keys: Sequence[Key]
+
+
+class Shown(NamedTuple):
+    """What a subscription shows of a row: the columns, by default all, its place in an order, and related rows."""
+
+    fields: Sequence[str] | None = None
+    order_by: str | Sequence[SortKey] | None = None
+    expand: Sequence[str] | None = None
+
+    @property
+    def steps(self) -> Sequence[str]:
+        """The columns whose rows are shown; raises an error for what is further away."""
+        for number, name in enumerate(self.expand or ()):
+            if "." in name:
+                text = f"expand[{number}]: a subscription shows the rows that are one step away."
+                raise NotSupportedInSubscriptionError(text)
+        return self.expand or ()
 
 
 class Scope(NamedTuple):
@@ -133,12 +160,16 @@ def compile_rows(
     visible: Visibility,
     where: Mapping[str, Json] | None,
     row_id: UUID | None,
-    fields: Sequence[str] | None,
+    asking: Shown,
     own: str | None,
     limits: Limits,
     scope: Scope | None = None,
+    related: Related | None = None,
 ) -> Watched:
-    """Compile a subscription to rows; `own` is the member's id. Raises the 400 and 403 errors of a query."""
+    """Compile a subscription to rows; `own` is the member's id. Raises the 400 and 403 errors of a query.
+
+    `related` is what `asking.steps` name.
+    """
     seen = table.seen_by(visible)
     asked: Mapping[str, Json] = {"id": str(row_id)} if row_id is not None else where or {}
     _require_simple(asked, seen.schema)
@@ -166,14 +197,38 @@ def compile_rows(
         rule = remaining.and_condition(arguments, row=row)
         return f"true{rule} and {_compile(rest_of_where, seen, arguments, limits)}"
 
-    shown = statements_of(seen, Query(fields=None if fields is None else list(fields)), visible, arguments)
+    beside, item = _item(seen, asking, visible, arguments, limits, related)
     condition = holds("b")
-    identity = "rows", remaining.key, json.encode([rest_of_where, fields])
-    sql = _statement(table.schema, list(equal), shown.row, holds(), condition)
-    watched = _watched(table, seen, identity, equal, arguments, sql, condition, is_timed=_is_timed(table.schema))
+    besides = () if related is None else related.tables
+    versions = tuple((one.table_id, one.version) for one in besides)
+    identity = "rows", remaining.key, json.encode([rest_of_where, asking]), related and related.key, versions
+    sql = _statement(table.schema, list(equal), item, holds(), condition, beside)
+    watched = _watched(table, seen, identity, equal, arguments, sql, condition)
+    is_timed = any(map(_is_timed, [table.schema, *besides]))
+    watched = watched._replace(shape=watched.shape._replace(is_timed=is_timed, related=related))
     if scoped is None:
         return watched
     return watched._replace(keys=[tuple((equal | {column: text}).values()) for text in texts])
+
+
+def _item(
+    seen: PreparedTable,
+    asking: Shown,
+    visible: Visibility,
+    arguments: Arguments,
+    limits: Limits,
+    related: Related | None,
+) -> tuple[str, str]:
+    """Return the joins that a row is shown with, and the expression for its JSON."""
+    query = Query(
+        fields=None if asking.fields is None else list(asking.fields),
+        order_by=asking.order_by if asking.order_by is None or isinstance(asking.order_by, str) else [*asking.order_by],
+    )
+    statements = statements_of(seen, query, visible, arguments)
+    beside = NOTHING_BESIDE if related is None else related.compile(arguments, limits)
+    if asking.order_by is not None:
+        beside = beside.and_also(order_of(seen.schema, query, arguments).beside)
+    return beside.joins, seen.showing(statements, beside).row
 
 
 def _scoped(scope: Scope, table: PreparedTable) -> tuple[str, frozenset[str]] | None:
@@ -211,14 +266,14 @@ def lookups(rule: Json) -> Iterator[tuple[UUID, Mapping[str, Json]]]:
             yield from lookups(one)
 
 
-def _statement(table: TableSchema, key: Sequence[str], item: str, holds: str, held: str) -> str:
+def _statement(table: TableSchema, key: Sequence[str], item: str, holds: str, held: str, joins: str = "") -> str:
     """Return a shape's statement; `holds` is its condition on rows, `held` that on the rows `b` before."""
     keys = f"array[{', '.join(f'({sql})::text' for sql in key)}]::text[]"
     return f"""
         select true as is_now, __id::text as id, {item} as item, {keys} as key, null::text as left_out
         from (
             select * from {table.physical} where __id = any($1::uuid[]) and {holds} and {table.at_this_version}
-        ) chosen
+        ) chosen{joins}
         union all {rows_before(table, "$2::bigint[]", held, keys)}
     """
 
@@ -231,8 +286,6 @@ def _watched(
     arguments: Arguments,
     sql: str,
     condition: str,
-    *,
-    is_timed: bool = False,
 ) -> Watched:
     columns = tuple(equal)
     shape = Shape(
@@ -241,7 +294,6 @@ def _watched(
         arguments.complete(sql),
         arguments.values[2:],
         f"{condition} {' '.join(columns)}",
-        is_timed,
     )
     return Watched(shape, [tuple(equal.values())])
 

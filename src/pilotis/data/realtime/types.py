@@ -8,7 +8,8 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.rows.schemas import WhereObject
-from pilotis.data.rows.types import TableName
+from pilotis.data.rows.types import OrderBy, TableName
+from pilotis.http.api.json_schemas import JsonObject
 
 SubscriptionId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
 ChangeType = Literal["create", "update", "enter", "leave", "delete"]
@@ -19,7 +20,9 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
     """Rows of a table to be told of: those of a condition, one row, or all.
 
     `id` is the client's name for it, which its events carry. `types` are the changes to be told of, `fields` the
-    columns to send; by default all.
+    columns to send; by default all. `expand` shows the rows to which columns refer, one step away; a change of
+    these alone is not told. With `order_by` a row has `sort`, as in a query with `with_sort`. `limit` is how many rows
+    of that order the client keeps: it is told of all that match, and reads again when rows are missing at the end.
     """
 
     id: SubscriptionId
@@ -28,6 +31,9 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
     row_id: UUID | None = None
     types: Annotated[list[ChangeType], msgspec.Meta(min_length=1)] | None = None
     fields: Annotated[list[str], msgspec.Meta(max_length=1000)] | None = None
+    order_by: OrderBy = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
+    expand: Annotated[list[str], msgspec.Meta(max_length=3)] | None = None
 
 
 ChannelName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9:_.-]{1,200}$")]
@@ -70,6 +76,8 @@ class LiveRow(msgspec.Struct, kw_only=True):
     created_at: str | msgspec.UnsetType = msgspec.UNSET
     created_by: str | msgspec.UnsetType | None = msgspec.UNSET
     updated_at: str
+    expanded: JsonObject | msgspec.UnsetType = msgspec.UNSET
+    sort: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Change(msgspec.Struct, kw_only=True):
@@ -163,10 +171,14 @@ EventName = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
 class NewMessage(msgspec.Struct, forbid_unknown_fields=True):
-    """A message: the name of an event, and any JSON of up to 256 kB."""
+    """A message: the name of an event, and any JSON of up to 256 kB.
+
+    A `volatile` one, such as the place of a cursor, is not told to who reads too slowly, and never kept.
+    """
 
     event: EventName
     payload: Any = None
+    volatile: bool = False
 
 
 class NewMessages(msgspec.Struct, forbid_unknown_fields=True):
@@ -177,6 +189,7 @@ class NewMessages(msgspec.Struct, forbid_unknown_fields=True):
 
     event: EventName | None = None
     payload: Any = None
+    volatile: bool = False
     messages: Annotated[list[NewMessage], msgspec.Meta(max_length=100)] | None = None
     stream: str | None = None
 

@@ -67,7 +67,7 @@ class Cascade:
         self._gone, self._cut, self._written = {}, [], {}
         self._left = self._app.limits.cascade_rows
         root = self._root.schema
-        found = f"select __id from {root.physical} where {condition} and {root.at_this_version}"
+        found = f"select __id from {root.physical} where {condition} and {root.at_this_version_within}"
         ids = await self._lock(fetchrow, found, values)
         await self._find(fetchrow, ids)
         for parent, child, one, targets in self._cut:
@@ -112,7 +112,7 @@ class Cascade:
         if column is None:
             raise asyncpg.UndefinedColumnError("The reference is gone.")
         refers = f"{column.physical} = any({_values(parent, one, '$1::uuid[]')})"
-        found = f"select __id from {schema.physical} where {refers} and {schema.at_this_version}"
+        found = f"select __id from {schema.physical} where {refers} and {schema.at_this_version_within}"
         return await self._lock(fetchrow, found, [list(targets)])
 
     async def _lock(self, fetchrow: FetchRow, found: str, values: Sequence[Any]) -> Ids:
@@ -212,4 +212,6 @@ def _values(parent: PreparedTable, one: Referrer, ids: str) -> str:
         return ids
     schema = parent.schema
     referred = schema.referred_column(one.of)
-    return f"array(select {referred} from {schema.physical} where __id = any({ids}) and {schema.at_this_version})"
+    return (
+        f"array(select {referred} from {schema.physical} where __id = any({ids}) and {schema.at_this_version_within})"
+    )

@@ -123,7 +123,7 @@ def _some(
     refers = f"{column.physical} = any({arguments.bind(list(member_ids), 'text[]')})"
     others = f" and __id <> all({arguments.bind(list(staying), 'uuid[]')})" if staying else ""
     schema = table.schema
-    condition = f"{refers}{others} and {schema.at_this_version}"
+    condition = f"{refers}{others} and {schema.at_this_version_within}"
     return f"select __id from {schema.physical} where {condition} order by __id limit {most}"
 
 

@@ -81,7 +81,7 @@ class Paths:
             condition = within(visible, condition, patterns, arguments, many=True)
         reference = step.column.references
         referred = schema.referred_column(None if reference is None else reference.column)
-        ids = f"select {referred} from {schema.physical} where {condition} and {schema.at_this_version}"
+        ids = f"select {referred} from {schema.physical} where {condition} and {schema.at_this_version_within}"
         return f"{step.column.physical} in ({ids})", patterns
 
 

@@ -11,7 +11,8 @@ from asyncpg import Record
 
 from pilotis.data.rows import cursors
 from pilotis.data.rows.cursors import Cursor, CursorExpiredError, Sorted
-from pilotis.data.rows.statements import FEW, NUMBER_OF_FEW, Beside, Statements
+from pilotis.data.rows.sort_texts import sort_text
+from pilotis.data.rows.statements import FEW, NOTHING_BESIDE, NUMBER_OF_FEW, Beside, Statements
 from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
 from pilotis.data.rows.types import Query, SortKey
 from pilotis.data.rules.visibility import Visibility
@@ -24,6 +25,7 @@ from pilotis.data.where.operands import (
     CREATOR_NAME,
     CREATOR_OPERAND,
     Arguments,
+    ColumnNotReadableError,
     EncryptedColumnError,
     Kind,
     common_count,
@@ -98,6 +100,14 @@ class Order(NamedTuple):
         return ", ".join([*(f"{key.sql} {key.direction} nulls last" for key in self.keys), by_id])
 
     @property
+    def beside(self) -> Beside:
+        """The member `sort` beside a row; raises a 400 error for an order that has no texts."""
+        if any(key.kind is Kind.JSON for key in self.keys):
+            raise invalid("order_by", "Fields inside of objects have no sort texts; name columns.")
+        text = sort_text([(key.sql, key.direction, key.kind) for key in self.keys], self.of_ids)
+        return Beside("", f"""',"sort":"' || {text} || '"'""")
+
+    @property
     def binding(self) -> list[str]:
         """What binds a cursor to the order."""
         keys = [part for key in self.keys for part in (key.name, key.kind, key.direction)]
@@ -130,10 +140,14 @@ def compile_query(
     order = order_of(table, query, arguments)
     statements = statements_of(prepared, query, visible, arguments)
     rows = limits.page_size(query.limit)
+    beside = NOTHING_BESIDE
     if related is not None:
         related.require_few(rows, limits)
         beside = related.compile(arguments, limits)
-        statements, patterns = prepared.showing(statements, beside), [*patterns, *beside.patterns]
+        patterns = [*patterns, *beside.patterns]
+    if query.with_sort:
+        beside = beside.and_also(order.beside)
+    statements = prepared.showing(statements, beside)
     counts = query.count if query.count is not None else query.cursor is None
     if query.cursor is not None:
         return _walk(prepared, query, visible, order, statements, condition, patterns, arguments, rows, counts, limits)
@@ -354,7 +368,7 @@ def _sort(table: TableSchema, key: SortKey, place: str, arguments: Arguments, *,
     try:
         by_creator = arguments.creators and key.column == CREATOR_NAME
         field = CREATOR_OPERAND if by_creator else operand(table, key.column, arguments)
-    except (EncryptedColumnError, UnknownColumnError) as error:
+    except (ColumnNotReadableError, EncryptedColumnError, UnknownColumnError) as error:
         error.at(place)
         raise
     if field.name == "id":

@@ -103,7 +103,7 @@ class Referring(NamedTuple):
             return "false"
         # Rules name columns of the other table, the id alone does not.
         names = not self.is_free or self.referred != "__id"
-        version = f" and {self.visible.whole.at_this_version}" if names else ""
+        version = f" and {self.visible.whole.at_this_version_within}" if names else ""
         rule = self.visible.and_condition(arguments)
         return f"exists (select from {self.physical} where {self.referred} = {value}{rule}{version})"
 

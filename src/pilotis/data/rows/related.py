@@ -121,6 +121,17 @@ class Related:
 
         return (*keys(self._nodes), *(count.back.visible.key for count in self._counts))
 
+    @property
+    def tables(self) -> Sequence[TableSchema]:
+        """The tables of the rows that are shown."""
+
+        def tables(nodes: Sequence[_Node]) -> Iterator[TableSchema]:
+            for node in nodes:
+                yield node.table.schema
+                yield from tables(node.inner)
+
+        return list(tables(self._nodes))
+
     def require_few(self, rows: int, limits: Limits) -> None:
         """Raise `ResultTooLargeError` if a page of so many rows may have too many related ones."""
         most = rows * sum(node.most for node in self._nodes)
@@ -389,7 +400,7 @@ class _Compilation:
         """Return the select of the row to which a value leads."""
         assert node.visible is not None
         rule = node.visible.and_condition(self._arguments)
-        physical, version = node.table.schema.physical, node.table.schema.at_this_version
+        physical, version = node.table.schema.physical, node.table.schema.at_this_version_within
         # With the limit it is not joined in another order, which would lose that of the page.
         return f"select * from {physical} where {node.referred} = {value}{rule} and {version} limit 1"
 
@@ -444,7 +455,7 @@ class _Compilation:
                 except PilotisError as error:
                     raise error.within(node.place) from None
         refers = f"{back.column.physical} = {outer}.{back.referred}"
-        return f"{refers}{rest} and {back.table.schema.at_this_version}", order
+        return f"{refers}{rest} and {back.table.schema.at_this_version_within}", order
 
     def _item(self, node: _Node, alias: str) -> tuple[str, str]:
         """Return the expression for a row's JSON, and the joins that it needs."""

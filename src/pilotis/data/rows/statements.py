@@ -67,6 +67,11 @@ class Beside(NamedTuple):
     tail: str
     patterns: Sequence[str] = ()
 
+    def and_also(self, other: Beside) -> Beside:
+        """Return what shows this and something else."""
+        tail = " || ".join(part for part in (self.tail, other.tail) if part)
+        return Beside(self.joins + other.joins, tail, [*self.patterns, *other.patterns])
+
 
 NOTHING_BESIDE = Beside("", "")
 

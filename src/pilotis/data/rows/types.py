@@ -25,7 +25,8 @@ class Row(msgspec.Struct, kw_only=True):
     `created_by` is the member that created it, or null. It is present for secret keys, console users and functions, and
     for members in tables with the access level `Creator`. `expanded` has the related rows that were asked for, by their
     names: a row, null where there is none that the caller may read, or a list; `expanded_more` names the lists that
-    have more rows. `counts` has the numbers that were asked for, or with `exists` booleans.
+    have more rows. `counts` has the numbers that were asked for, or with `exists` booleans. `sort`, with `with_sort`,
+    is a text by which rows compare as they are sorted.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Row(msgspec.Struct, kw_only=True):
     expanded: JsonObject | msgspec.UnsetType = msgspec.UNSET
     expanded_more: list[str] | msgspec.UnsetType = msgspec.UNSET
     counts: JsonObject | msgspec.UnsetType = msgspec.UNSET
+    sort: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class RowPage(msgspec.Struct, kw_only=True):
@@ -218,7 +220,9 @@ class Query(Paged, forbid_unknown_fields=True):
     `cursor` is `first`, and then each answer's `next_cursor`: pages at any depth cost the same, and a row that keeps
     its sort value is returned once, whatever else is written meanwhile. With a cursor the total is left out unless
     `count` is true, else unless it is false. `fields` are the columns to return; without it all are. `expand` shows
-    related rows beside each row, and `counts` how many they are.
+    related rows beside each row, and `counts` how many they are. With `with_sort` each row has `sort`, a text. These
+    compare, code unit by code unit, as the rows are sorted, also with those of live changes; where one is the beginning
+    of the other, they do not tell which row is first.
     """
 
     where: WhereObject | None = None
@@ -232,6 +236,7 @@ class Query(Paged, forbid_unknown_fields=True):
     fields: Annotated[list[str], msgspec.Meta(max_length=1000)] | None = None
     expand: Expand = None
     counts: dict[str, CountOptions] | None = None
+    with_sort: bool = False
 
     def __post_init__(self) -> None:
         """Replace nulls with defaults."""

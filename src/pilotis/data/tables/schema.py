@@ -359,6 +359,11 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         """
         return f"(true or {self.version_column})"
 
+    @property
+    def at_this_version_within(self) -> str:
+        """The condition for a select that is part of another, whose rows may have a column of the same version."""
+        return f"(true or {self.physical}.{self.version_column})"
+
 
 def physical_type(column: Column) -> str:
     """Return the PostgreSQL type of a column's values."""

@@ -77,7 +77,7 @@ class LookupCompiler(NamedTuple):
         with self.arguments.about(joined.hash, joined.visible.shows_creator, self.own):
             document = self._document(joined, operand, place)
             rule = joined.visible.and_condition(self.arguments)
-        physical, version = joined.table.physical, joined.table.at_this_version
+        physical, version = joined.table.physical, joined.table.at_this_version_within
         found = f"select * from {physical} where __id = {local}{rule} and {version} limit 1"
         select = f"select {values.bounded(document)}::jsonb as {column} from ({found}) {inner}"
         return Join(refers.sql, column, select, value)
@@ -118,7 +118,7 @@ class LookupCompiler(NamedTuple):
             rest, patterns = and_where(visible.table, where, visible, self.arguments, self.limits, f"{place}.where")
             document = self._document(joined, operand, place)
         self.patterns.extend(patterns)
-        physical, version = joined.table.physical, joined.table.at_this_version
+        physical, version = joined.table.physical, joined.table.at_this_version_within
         condition = f"{referring.column.physical} = {local}{rest} and {version}"
         # The limit first, so that no more rows are put together than are shown.
         found = f"(select * from {physical} where {condition} order by {order} limit {limit}) {inner}f"
