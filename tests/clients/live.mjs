@@ -218,6 +218,21 @@ const checks = {
     await other.leave();
     stops.forEach((stop) => stop());
   },
+  async "what a channel keeps, and what comes while the connection is lost"() {
+    const sender = createClient({ url, publicKey }).channel("kept:1"), { client, cut } = fragile();
+    for (const text of ["a", "b"]) await sender.send("said", text);
+    const said = calls(), missed = calls();
+    const stops = [client.channel("kept:1").on("said", said.listener, { missed: missed.listener })];
+    await said.until((text, message) => text === "b" && message.replay);
+    cut();
+    await sender.send("said", "c");
+    await said.until((text) => text === "c");
+    await sender.send("said", "d");
+    await said.until((text, message) => text === "d" && !message.replay);
+    assert.deepEqual(said.seen.map(([text]) => text), ["a", "b", "c", "d"]);
+    assert.equal(missed.seen.length, 0);
+    stops.forEach((stop) => stop());
+  },
 };
 for (const [name, check] of Object.entries(checks)) {
   await check();

@@ -193,7 +193,8 @@ async def test_bad_weather(app: App, tmp_path: Path):
 async def test_live_lists_and_channels(app: App, tmp_path: Path):
     told = await given(app, "live")
     room = {"pattern": "room:{room}", "listen": True, "send": True, "presence": True}
-    assert (await declare(app, room)).status_code == 200
+    kept = {"pattern": "kept:{room}", "listen": True, "send": True, "keep": {"messages": 10, "seconds": 60}}
+    assert (await declare(app, room, kept)).status_code == 200
     async with app.client() as client:
         body = {"title": "closed", "schema": {"customer": "string"}, "access_level": "AppMember"}
         assert (await client.post("/v1/public/tables", json=body)).status_code == 201
@@ -201,7 +202,7 @@ async def test_live_lists_and_channels(app: App, tmp_path: Path):
     shutil.copy(FILES / client_versions()[0] / "pilotis.js", tmp_path / "pilotis.mjs")
     environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "live.mjs", folder=tmp_path, **environment)
-    assert printed.splitlines()[-1] == "7 checks"
+    assert printed.splitlines()[-1] == "8 checks"
 
 
 async def test_the_cases_in_a_function(app: App, functions: Functions):

@@ -256,12 +256,18 @@ declare namespace Api {
     changed: number;
     removed: number;
   }
+  interface ChannelKeep {
+    messages: number;
+    seconds: number;
+  }
   interface ChannelPattern {
     pattern: string;
     listen?: any;
     send?: any;
     presence?: boolean;
     echo?: boolean;
+    keep?: ChannelKeep | null;
+    events?: boolean;
   }
   interface ChannelPatterns {
     channels: Array<ChannelPattern>;

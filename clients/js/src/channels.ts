@@ -15,6 +15,8 @@ class Room implements Part {
   private state: JsonObject | null = null;
   private readonly present = new Map<string, Present>();
   private count: number | null = null;
+  /** The id of the last message. */
+  private last: string | undefined;
   private isOpen = false;
   private wasOpen = false;
   private entering: { resolve(): void; reject(error: ApiError): void }[] = [];
@@ -25,17 +27,19 @@ class Room implements Part {
   ) {}
 
   asked(): JsonObject {
-    return { name: this.name, presence: this.state ? { state: this.state } : undefined };
+    return { name: this.name, presence: this.state ? { state: this.state } : undefined, after: this.last };
   }
 
   ready(): void {
-    // Messages are not kept: what was sent between two streams was not told.
-    if (this.wasOpen) this.missed();
+    // With a message to go on from, the server says whether others were missed.
+    if (this.wasOpen && !this.last) this.missed();
     this.isOpen = this.wasOpen = true;
     for (const { resolve } of this.entering.splice(0)) resolve();
   }
 
-  forget(): void {}
+  forget(): void {
+    this.last = undefined;
+  }
 
   connected(isConnected: boolean): void {
     this.isOpen &&= isConnected;
@@ -43,6 +47,7 @@ class Room implements Part {
 
   told(event: string, data: any): void {
     if (event === "message") {
+      this.last = data.id;
       for (const ear of this.ears) if (ear.event === data.event) call(ear.message, data.payload, data);
     } else if (event === "presence") {
       // Of many only their number is told.
@@ -51,7 +56,7 @@ class Room implements Part {
       for (const key of data.left ?? []) this.present.delete(key);
       this.count = data.count;
       for (const ear of this.ears) this.show(ear);
-    } else if (data.reason !== "gap") {
+    } else {
       this.missed();
     }
   }
@@ -128,6 +133,7 @@ class Room implements Part {
   private close(): void {
     if (this.ears.size || this.state) return;
     this.isOpen = this.wasOpen = false;
+    this.last = undefined;
     this.stream.remove("channels", this.name);
   }
 

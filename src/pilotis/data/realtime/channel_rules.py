@@ -11,15 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
+from asyncpg import Connection
+
 from pilotis.data.realtime import channel_store
-from pilotis.data.realtime.types import ChannelPattern, ChannelPatterns
+from pilotis.data.realtime.types import ChannelKeep, ChannelPattern, ChannelPatterns
 from pilotis.data.rows.table import TOO_OLD, PreparedTables
 from pilotis.data.rules.access import needed
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.compile import compile_rule
 from pilotis.data.rules.document import Related, named_tables, shown, stored
 from pilotis.data.rules.fold import Folded
-from pilotis.data.rules.service import Rules
+from pilotis.data.rules.service import WAS_CHECKED, Rules, UsedInRuleError
 from pilotis.data.rules.visibility import RuleDeniedError, visibility
 from pilotis.data.tables import store as table_store
 from pilotis.data.tables.schema import AccessLevel, Column, ColumnType, TableSchema
@@ -49,6 +52,13 @@ class ChannelDeniedError(ForbiddenError):
     message = "There is no channel of this name, or its rules do not let you do this."
 
 
+class Keeping(NamedTuple):
+    """How many messages a channel keeps, and for how many seconds."""
+
+    messages: int
+    seconds: int
+
+
 class Declared(NamedTuple):
     """A declared pattern: the expression of its names, and the table that its rules are about."""
 
@@ -57,6 +67,8 @@ class Declared(NamedTuple):
     table: TableSchema
     presence: bool
     echo: bool
+    keep: Keeping | None = None
+    events: bool = False
 
 
 class Allowed(NamedTuple):
@@ -78,7 +90,9 @@ def declared(app_id: UUID, number: int, item: Mapping[str, Json]) -> Declared:
     expression = "".join(
         f"(?P<{piece}>[A-Za-z0-9_.-]+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)
     )
-    return Declared(pattern, re.compile(expression), table, item["presence"], item["echo"])
+    keep = item.get("keep")
+    options = item["presence"], item["echo"], None if keep is None else Keeping(**keep), item.get("events", False)
+    return Declared(pattern, re.compile(expression), table, *options)
 
 
 class ChannelRules:
@@ -91,6 +105,7 @@ class ChannelRules:
         self._rules = rules
         self._known: dict[UUID, list[Declared]] = {}
         tables.namers.append(channel_store.names_table)
+        tables.guards.append(_require_named)
 
     def forget(self, key: str) -> None:
         """Read the channels of an app again."""
@@ -211,7 +226,14 @@ def _stored(app: AppInfo, number: int, one: ChannelPattern, related: Related, pl
         raise invalid(f"{place}.pattern", text)
     if len(set(parts)) != len(parts):
         raise invalid(f"{place}.pattern", "Two parts of the pattern have the same name.")
-    item: dict[str, Json] = {"pattern": one.pattern, "rules": None, "presence": one.presence, "echo": one.echo}
+    item: dict[str, Json] = {
+        "pattern": one.pattern,
+        "rules": None,
+        "presence": one.presence,
+        "echo": one.echo,
+        "keep": msgspec.to_builtins(one.keep),
+        "events": one.events,
+    }
     table = declared(app.app_id, number, item).table
     document = {"read": _as_row(one.listen), "create": _as_row(one.send), "define": {"listen": _as_row(one.listen)}}
     if one.listen is None or one.listen is True:
@@ -240,7 +262,34 @@ def _shown(one: Declared, related: Related) -> ChannelPattern:
         send=_as_channel(rules.get("create")),
         presence=one.presence,
         echo=one.echo,
+        keep=None if one.keep is None else ChannelKeep(messages=one.keep.messages, seconds=one.keep.seconds),
+        events=one.events,
     )
+
+
+async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -> None:
+    """Raise `UsedInRuleError` if rules of channels that name a table do not fit it any more."""
+    text = await channel_store.patterns(connection, app_id)
+    items = [] if text is None else json.decode(text.encode())
+    naming = [
+        one
+        for one in (declared(app_id, number, item) for number, item in enumerate(items))
+        if table_id in named_tables(one.table.rules)
+    ]
+    if not naming:
+        return
+    rows = await table_store.live_tables_in(connection, app_id)
+    related = Related.of([table_store.table_schema(row) for row in rows])
+    if broken := [f"the channel {one.pattern}" for one in naming if not _fits(one.table, related)]:
+        raise UsedInRuleError(broken)
+
+
+def _fits(table: TableSchema, related: Related) -> bool:
+    try:
+        stored(shown(table.rules or {}, table, related), table, related, WAS_CHECKED, texts_are_ids=True)
+    except (PilotisError, KeyError):
+        return False
+    return True
 
 
 def _as_row(rule: Json) -> Json:

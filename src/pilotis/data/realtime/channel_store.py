@@ -30,6 +30,14 @@ async def read(database: Database, app_id: UUID) -> str | None:
     return found
 
 
+async def patterns(connection: Connection, app_id: UUID) -> str | None:
+    """Return the stored channels of an app, in a transaction."""
+    found: str | None = await connection.fetchval(
+        "select patterns::text from pilotis.channels where app_id = $1", app_id
+    )
+    return found
+
+
 async def save(connection: Connection, app_id: UUID, patterns: str) -> None:
     """Store the channels of an app."""
     await connection.execute(

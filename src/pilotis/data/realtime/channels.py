@@ -20,6 +20,10 @@ import structlog
 
 from pilotis.data.realtime import channel_store
 from pilotis.data.realtime.channel_rules import ChannelDeniedError, ChannelRules
+from pilotis.data.realtime.cursor import Cursor
+from pilotis.data.realtime.history import ChannelHistory
+from pilotis.data.realtime.kept_store import Kept
+from pilotis.data.realtime.occupancy import LINGER_SECONDS, Occupancy
 from pilotis.data.realtime.stream import Listening, LiveStream
 from pilotis.data.realtime.types import NewMessage, NewMessages
 from pilotis.data.rules.actions import Action
@@ -27,6 +31,7 @@ from pilotis.db.control import Control
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic
 from pilotis.http.api.principals import AppInfo, Client, Principal, app_of
+from pilotis.http.replies.streams import MAX_UNSENT_BYTES
 from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError, PayloadTooLargeError, PilotisError, RateLimitedError, invalid
@@ -43,6 +48,8 @@ STREAM_BYTES, CHANNEL_BYTES = 1024 * 1024, 4 * 1024 * 1024
 _PRESENCE_SECONDS, _PRESENCE_CHANGES = 30, 300
 _GATHER_SECONDS = 0.1
 _LINGER_SECONDS = 5.0
+_REPLAYED_BYTES = MAX_UNSENT_BYTES * 3 // 4
+"""How much of what its channels keep a stream is told, of all together."""
 _OTHERS_SECONDS = 5.0
 
 _log = structlog.get_logger("pilotis.realtime")
@@ -119,7 +126,7 @@ class _Channel:
 class _App:
     """The channels of one app in this process."""
 
-    def __init__(self, app_id: UUID) -> None:
+    def __init__(self, app_id: UUID, history: ChannelHistory) -> None:
         self.app_id = app_id
         self.channels: dict[str, _Channel] = {}
         self.others: list[UUID] = []
@@ -127,13 +134,30 @@ class _App:
         self.snapshot: str | None = None
         self.unsent: list[bytes] = []
         self.lock = asyncio.Lock()
+        self.history = history
+        self.occupied: set[str] = set()
+        """The channels with events of which this process has said that it has listeners."""
+        self.settling: asyncio.Task[None] | None = None
+        self.left_at: dict[str, float] = {}
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.channels or self.occupied)
 
 
 class Channels:
     """The channels of a process."""
 
-    def __init__(self, database: Database, rules: ChannelRules, control: Control, node_id: Callable[[], UUID]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        rules: ChannelRules,
+        control: Control,
+        node_id: Callable[[], UUID],
+        occupancy: Occupancy,
+    ) -> None:
         self._database = database
+        self._occupancy = occupancy
         self.rules = rules
         self._control = control
         self._node_id = node_id
@@ -148,11 +172,14 @@ class Channels:
 
     # Streams
 
-    async def join(self, stream: LiveStream) -> None:
-        """Begin to tell a stream what happens in its channels, first who is present."""
+    async def join(self, stream: LiveStream, after: Cursor | None) -> None:
+        """Begin to tell a stream what happens in its channels, first who is present, and what they keep.
+
+        Of that only what is newer than its cursor, or than the last message that the client has seen.
+        """
         if not stream.channels:
             return
-        app = self._apps.setdefault(stream.app.app_id, _App(stream.app.app_id))
+        app = self._app(stream.app.app_id)
         await self._hear(app)
         await self._look_around(app)
         # A tick may have dropped the app meanwhile, as it had no channels yet.
@@ -169,8 +196,56 @@ class Channels:
             if one.presence is not None:
                 self._enter(app, channel, one, one.presence)
             stream.push(channel.everybody())
-            if stream.was_asked_to_resume:
-                stream.reset_channel(one.name, "gap")
+            await self._replay(app, stream, one, after)
+            if one.has_events:
+                self._settle(app)
+
+    def _app(self, app_id: UUID) -> _App:
+        found = self._apps.get(app_id)
+        if found is None:
+            found = self._apps[app_id] = _App(app_id, ChannelHistory(self._database, app_id))
+        return found
+
+    async def _replay(self, app: _App, stream: LiveStream, one: Listening, after: Cursor | None) -> None:
+        """Tell what a channel keeps, before what has been told in it since the stream listens."""
+        place, is_whole = stream.waiting, False
+        if one.keep is not None:
+            since = 0.0 if after is None or one.after is not None else after.moment / 1000
+            found = await app.history.read(one.name, one.keep, one.after, since)
+            is_whole = one.after is not None and found.is_found
+            bodies, left = [body.encode() for body in found.bodies], _REPLAYED_BYTES - stream.waiting_bytes
+            while bodies and sum(map(len, bodies)) > left:
+                del bodies[0]
+                is_whole = False
+            stream.put_before(place, [_replayed(body) for body in bodies])
+        if (stream.was_asked_to_resume or one.after is not None) and not is_whole:
+            stream.reset_channel(one.name, "gap")
+
+    def _settle(self, app: _App, seconds: float = 0.0) -> None:
+        """Say soon which channels with events have listeners here."""
+        if app.settling is None or app.settling.done():
+            app.settling = self._start(self._settle_soon(app, seconds))
+
+    async def _settle_soon(self, app: _App, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            now = time.monotonic()
+            wanted = {
+                name
+                for name, channel in app.channels.items()
+                if any(one.has_events for one in channel.listeners.values())
+            }
+            for name in app.occupied - wanted:
+                app.left_at.setdefault(name, now)
+            app.left_at = {name: at for name, at in app.left_at.items() if name not in wanted}
+            gone = {name for name, at in app.left_at.items() if now - at >= LINGER_SECONDS}
+            added = wanted - app.occupied
+            is_unfinished = await self._occupancy.settle(app.app_id, sorted(added), sorted(gone))
+            app.occupied = (app.occupied | added) - gone
+            app.left_at = {name: at for name, at in app.left_at.items() if name not in gone}
+            if not is_unfinished and not app.left_at:
+                return
+            seconds = 1.0 if is_unfinished else LINGER_SECONDS / 4
 
     def leave(self, stream: LiveStream) -> None:
         """End a stream's places in its channels. A moment later the others learn that it is gone."""
@@ -185,6 +260,8 @@ class Channels:
         if app is None or channel is None:
             return
         channel.listeners.pop(stream, None)
+        if one.has_events and not channel.listeners:
+            self._settle(app)
         if one.key in channel.entries:
             asyncio.get_running_loop().call_later(linger, self._exit, app, channel, one.key)
         elif not channel.listeners:
@@ -236,16 +313,26 @@ class Channels:
         without = None if allowed.declared.echo else asked.stream
         member = principal.member
         sender = None if member is None else {"member_id": member.member_id}
-        at, ids = rfc3339(datetime.now(UTC)), list[str]()
+        at, ids, others, is_kept = rfc3339(datetime.now(UTC)), list[str](), list[dict[str, Any]](), False
         for message, payload in messages:
             message_id = uuid7_text()
             ids.append(message_id)
             head = json.encode({"channel": name, "id": message_id, "event": message.event})
             tail = json.encode({"from": sender, "at": at})
-            event = _event("message", b'%b,"payload":%b,%b' % (head[:-1], payload, tail[1:]))
+            data = b'%b,"payload":%b,%b' % (head[:-1], payload, tail[1:])
+            event = _event("message", data)
+            if allowed.declared.keep is not None and not message.volatile:
+                sent_by = None if member is None else member.member_id
+                kept = Kept(name, UUID(message_id), sent_by, data.decode(), allowed.declared.keep.seconds)
+                self._app(app.app_id).history.keep(kept, allowed.declared.keep)
+                is_kept = True
             if channel is not None:
                 channel.push(event, without, volatile=message.volatile)
-            told = {"kind": "event", "channel": name, "event": event.decode(), "volatile": message.volatile}
+            others.append({"kind": "event", "channel": name, "event": event.decode(), "volatile": message.volatile})
+        if is_kept:
+            # Who joins elsewhere is told by what is stored, or by what is told afterwards.
+            await self._app(app.app_id).history.stored()
+        for told in others:
             await self._tell_others(app.app_id, told)
         self.sent += len(ids)
         return ids
@@ -344,11 +431,13 @@ class Channels:
     async def _tick(self) -> None:
         """Say that this process listens, repeat who is present, and drop who was elsewhere."""
         for app_id, app in list(self._apps.items()):
-            if not app.channels:
+            if app.is_over:
                 del self._apps[app_id]
                 continue
             await self._look_around(app)
             await self._hear(app)
+            if app.occupied or any(one.has_events for c in app.channels.values() for one in c.listeners.values()):
+                self._settle(app)
             alive = {*app.others, self._node_id()}
             for channel in list(app.channels.values()):
                 for key in [key for key, entry in channel.entries.items() if entry.node_id not in alive]:
@@ -404,7 +493,7 @@ class Channels:
 
     async def _tell_others(self, app_id: UUID, body: dict[str, Any]) -> bool:
         """Tell other processes, if some have listeners in the app; return whether some have."""
-        app = self._apps.setdefault(app_id, _App(app_id))
+        app = self._app(app_id)
         if time.monotonic() - app.others_at > _OTHERS_SECONDS:
             app.others = await channel_store.others(self._database, app_id, self._node_id())
             app.others_at = time.monotonic()
@@ -471,6 +560,12 @@ def _announcement(channel: _Channel, keys: Sequence[str]) -> dict[str, Any]:
 
 def _member_id(principal: Principal) -> str | None:
     return None if principal.member is None else principal.member.member_id
+
+
+def _replayed(data: bytes) -> tuple[bytes, bytes]:
+    """Return a kept message's event, and what stands in the event of the same message while it was told."""
+    event = _event("message", b'%b,"replay":true}' % data[:-1])
+    return event, b'"id":"%b"' % json.decode(data)["id"].encode()
 
 
 def _event(name: str, data: bytes) -> bytes:

@@ -9,6 +9,7 @@ from pilotis.data.realtime.channel_rules import ChannelRules
 from pilotis.data.realtime.channels import Channels
 from pilotis.data.realtime.endpoints import ChannelEndpoints, RealtimeEndpoints
 from pilotis.data.realtime.hub import Hub
+from pilotis.data.realtime.occupancy import EVENT_TYPES, Occupancy
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.tasks import periodic
 from pilotis.data.realtime.tickets import Tickets
@@ -50,7 +51,8 @@ def feature(
     """Return the feature."""
     prepared = rows.prepared_tables
     channel_rules = ChannelRules(floor.database, tables.tables, prepared, rules.rules)
-    channels = Channels(floor.database, channel_rules, floor.control, floor.jobs.node_id)
+    occupancy = Occupancy(floor.database, floor.events, floor.jobs.node_id)
+    channels = Channels(floor.database, channel_rules, floor.control, floor.jobs.node_id, occupancy)
     hub = Hub(
         floor.database,
         tables.tables,
@@ -84,7 +86,8 @@ def feature(
             RealtimeEndpoints(realtime, tickets, channels),
             ChannelEndpoints(channel_rules),
         ],
-        periodic=periodic(floor.database, tables.tables, floor.limits),
+        periodic=periodic(floor.database, tables.tables, floor.limits, occupancy),
+        event_types=EVENT_TYPES,
         metrics=[
             Gauge("pilotis_live_streams", "Open live streams.", lambda: hub.streams),
             Gauge("pilotis_live_subscriptions", "Subscriptions of the open live streams.", lambda: hub.subscriptions),

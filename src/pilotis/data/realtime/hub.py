@@ -212,6 +212,7 @@ class Hub:
         allowed = await self.channels.rules.allowed(stream.principal, one.name, Action.READ)
         if one.presence is not None and not allowed.declared.presence:
             raise ChannelDeniedError
+        one.keep, one.has_events = allowed.declared.keep, allowed.declared.events
         compiled = []
         for table_id, where in lookups(allowed.rule):
             with suppress(TableNotFoundError):
@@ -253,7 +254,7 @@ class Hub:
         stream.joined = True
         if self._ticking is None:
             self._ticking = asyncio.create_task(self._tick())
-        await self.channels.join(stream)
+        await self.channels.join(stream, after)
         feed = self._feeds.get(app_id)
         if feed is None:
             feed = self._feeds[app_id] = Feed(self, stream.app)

@@ -80,7 +80,7 @@ class Realtime:
             if asking.presence is not None:
                 state = checked_state(asking.presence.state, f"{place}.presence.state")
             try:
-                listening = stream.channels[asking.name] = Listening(stream, asking.name, state)
+                listening = stream.channels[asking.name] = Listening(stream, asking.name, state, asking.after)
                 listening.compiled = await self._hub.compiled(stream, listening)
             except PilotisError as error:
                 raise _placed(error, place) from None

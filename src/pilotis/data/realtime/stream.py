@@ -15,6 +15,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.data.realtime.channel_rules import Keeping
 from pilotis.data.realtime.subscriptions import Key, Shown, Watched
 from pilotis.data.realtime.types import NewSubscription
 from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal
@@ -68,9 +69,14 @@ class Subscription:
 class Listening:
     """A stream's place in a channel, with its places in the groups of its feed."""
 
-    def __init__(self, stream: LiveStream, name: str, presence: bytes | None) -> None:
+    def __init__(self, stream: LiveStream, name: str, presence: bytes | None, after: UUID | None = None) -> None:
         self.stream = stream
         self.name = name
+        self.after = after
+        """The last message that the client has seen."""
+        self.keep: Keeping | None = None
+        """What the channel keeps; set when it is judged whether the stream may listen, as is `has_events`."""
+        self.has_events = False
         self.presence = presence
         """The state that others see, as JSON; None if they do not see the stream."""
         self.key = secrets.token_urlsafe(9)
@@ -198,6 +204,24 @@ class LiveStream:
             self._full_since = time.monotonic()
             return False
         return self._outlet.write(data)
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait for the stream's beginning."""
+        return len(self._waiting)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes these have."""
+        return sum(map(len, self._waiting))
+
+    def put_before(self, place: int, events: Sequence[tuple[bytes, bytes]]) -> None:
+        """Put events in front of those that have come since `place` of them waited, before the stream begins.
+
+        With each stands a part of it by which the same one is known, if it has come meanwhile; then it is left out.
+        """
+        since = b"".join(self._waiting[place:])
+        self._waiting[place:place] = [event for event, mark in events if mark not in since]
 
     def may_change_presence(self, most: int, seconds: float) -> bool:
         """Count a change of its presence; return whether there were not too many of them."""

@@ -8,8 +8,9 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.data.realtime import channel_store, store, ticket_store
+from pilotis.data.realtime import channel_store, kept_store, store, ticket_store
 from pilotis.data.realtime.cursor import KEPT_SECONDS
+from pilotis.data.realtime.occupancy import Occupancy
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError, Tables
 from pilotis.db.pool import Database
 from pilotis.jobs.kinds import Periodic
@@ -20,7 +21,7 @@ _TRIM_SECONDS = 60
 _DISARM_SECONDS = 600
 
 
-def periodic(database: Database, tables: Tables, limits: Limits) -> list[Periodic]:
+def periodic(database: Database, tables: Tables, limits: Limits, occupancy: Occupancy) -> list[Periodic]:
     """Return the periodic tasks."""
 
     async def trim(connection: Connection) -> None:
@@ -40,7 +41,9 @@ def periodic(database: Database, tables: Tables, limits: Limits) -> list[Periodi
         await store.forget_watches(connection)
 
     async def forget(connection: Connection) -> None:
+        await occupancy.settle_all(connection)
         await channel_store.forget_old(connection)
+        await kept_store.forget(connection)
         await ticket_store.delete_expired(connection)
 
     return [

@@ -46,10 +46,15 @@ class NewPresence(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewListening(msgspec.Struct, forbid_unknown_fields=True):
-    """A channel to listen to. With `presence` the others see that this stream is there."""
+    """A channel to listen to. With `presence` the others see that this stream is there.
+
+    Where the channel keeps messages, they are told first. `after` is the id of the last message that the client has
+    seen: then only newer ones are told, and a `reset` if some may be missing.
+    """
 
     name: ChannelName
     presence: NewPresence | None = None
+    after: UUID | None = None
 
 
 class OpenStream(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,7 +141,10 @@ class Sender(msgspec.Struct):
 
 
 class Message(msgspec.Struct, kw_only=True, rename={"from_": "from"}):
-    """Data of the event `message`. `from` is the signed-in member that sent it; null for all others."""
+    """Data of the event `message`. `from` is the signed-in member that sent it; null for all others.
+
+    With `replay` it was sent before the stream began, and the channel has kept it.
+    """
 
     channel: str
     id: str
@@ -144,6 +152,7 @@ class Message(msgspec.Struct, kw_only=True, rename={"from_": "from"}):
     payload: Any
     from_: Sender | None
     at: str
+    replay: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Present(msgspec.Struct, kw_only=True):
@@ -226,12 +235,21 @@ class EndedPresence(msgspec.Struct):
     name: str
 
 
+class ChannelKeep(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How many messages a channel keeps for who joins, up to 1 MB, and for how many seconds."""
+
+    messages: Annotated[int, msgspec.Meta(ge=1, le=1000)]
+    seconds: Annotated[int, msgspec.Meta(ge=1, le=604_800)]
+
+
 class ChannelPattern(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Channels whose names match a pattern such as `room:{room}`, and the rules about them.
 
     `listen` and `send` are null (nobody but the app itself), true (everybody), or a rule as those of tables, about no
     row: `$member`, `$exists`, and `{"$channel": "room"}` for a part of the name. `send` may be `{"$use": "listen"}`.
     Who listens may be present where `presence` is true. With `echo` a sender's own stream gets its messages, too.
+    `keep` says which messages are kept for who joins. With `events`, `channel.occupied` and `channel.vacated` tell
+    functions, webhooks and workflows whether somebody listens.
     """
 
     pattern: str
@@ -239,6 +257,8 @@ class ChannelPattern(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     send: Any = None
     presence: bool = False
     echo: bool = False
+    keep: ChannelKeep | None = None
+    events: bool = False
 
 
 class ChannelPatterns(msgspec.Struct, forbid_unknown_fields=True):
