@@ -73,3 +73,52 @@ async def test_a_table_that_nobody_has_listened_to_for_an_hour_writes_no_log(app
         await run_task(node, "realtime.disarm")
         assert await connection.fetchval(question, app.app_id, table) is False
     await app.row(table, {"name": "as before"})
+
+
+async def test_an_app_leaves_live_rows_to_members_or_turns_them_off(app: App):
+    table = await app.table({"name": "string"}, title="open")
+    other = await app.table({"name": "string"}, title="other")
+    ada = await app.member("ada")
+
+    async def settings(**body: object) -> None:
+        async with owner_of(app).client(app) as console:
+            answer = await console.put("/live-settings", json=body)
+            assert answer.status_code == 200, answer.text
+            assert (await console.get("/live-settings")).json() == answer.json()
+
+    asked = {"id": "a", "table_id": table}
+    async with app.client() as nobody, app.client(ada["access_token"]) as member, app.client(app.secret_key) as side:
+        async with listening(nobody, asked) as told, listening(member, asked) as of_member:
+            await settings(live="members", tables={"other": "off"})
+            event = ("reset", {"subscription": "a", "reason": "access", "code": "MEMBER_TOKEN_REQUIRED"})
+            assert await told.next() == [event]
+            assert await of_member.next() == [("reset", {"subscription": "a", "reason": "access"})]
+            await app.row(table, {"name": "x"})
+            assert (await of_member.change())[2] == {"name": "x"}
+            assert told.events == []
+        assert_error(await refused(nobody, asked), 401, "MEMBER_TOKEN_REQUIRED")
+        for client in (nobody, member):
+            assert_error(await refused(client, {"id": "a", "table_id": other}), 403, "LIVE_OFF")
+        async with listening(side, {"id": "a", "table_id": other}):
+            pass
+        await settings(live="off", tables={table: "public"})
+        async with listening(nobody, asked):
+            pass
+        async with owner_of(app).client(app) as console:
+            wrong = await console.put("/live-settings", json={"live": "public", "tables": {"none": "off"}})
+            assert_error(wrong, 400, "VALIDATION_FAILED")
+            assert_error(await console.put("/live-settings", json={"live": "all"}), 400, "VALIDATION_FAILED")
+
+
+async def test_so_many_tables_of_an_app_begin_to_write_the_log_in_a_minute(app: App):
+    tables = [await app.table({"name": "string"}) for _ in range(11)]
+    async with app.client() as client:
+        busy = []
+        for table in tables:
+            body = {"subscriptions": [{"id": "a", "table_id": table}]}
+            async with client.stream("POST", "/v1/public/realtime", json=body) as answer:
+                busy.append(answer.status_code)
+        # A minute may begin in between.
+        assert busy[:5] == [200] * 5
+        async with listening(client, {"id": "a", "table_id": tables[0]}):
+            pass

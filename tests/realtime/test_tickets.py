@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 from playwright.async_api import Browser, expect
 
+from pilotis.kit.crypto import secret_hash
+from tests.database import connection_to
 from tests.support import App, assert_error, plain_client
 
 PAGE = """
@@ -76,3 +79,39 @@ async def test_a_ticket_is_good_once_and_then_for_who_has_seen_its_stream(app: A
     async with app.client(app.secret_key) as side:
         body = {"subscriptions": [{"id": "a", "table_id": table}]}
         assert_error(await side.post("/v1/public/realtime/tickets", json=body), 403, "TICKET_CALLER")
+
+
+async def test_the_newest_stream_of_a_ticket_takes_over_on_any_node(app: App):
+    table = await app.table({"name": "string"})
+    async with app.client() as client, connection_to(app.server) as connection:
+        made = await ticket_of(client, table)
+        url, key = made["url"], secret_hash(made["ticket"]).hex()
+        async with client.stream("GET", url) as first:
+            rest = first.aiter_lines()
+            last = await _begun(rest)
+            # A client whose connection is half open comes back: another node says so.
+            await connection.execute("select pg_notify('pilotis', $1)", f"live_tickets:{key}/another")
+            assert [line async for line in rest if line.startswith("event")] == ["event: bye"]
+        # And by this one.
+        async with client.stream("GET", url, headers={"Last-Event-ID": last}) as second:
+            rest = second.aiter_lines()
+            last = await _begun(rest)
+            async with client.stream("GET", url, headers={"Last-Event-ID": last}) as third:
+                newest = third.aiter_lines()
+                await _begun(newest)
+                assert [line async for line in rest if line.startswith("event")] == ["event: bye"]
+                await app.row(table, {"name": "after"})
+                async for line in newest:
+                    if line.startswith("event"):
+                        assert line == "event: change"
+                        break
+
+
+async def _begun(lines: AsyncIterator[str]) -> str:
+    """Read the first event of a stream, and return its id."""
+    async for line in lines:
+        if line.startswith("event"):
+            assert line == "event: ready"
+        if line.startswith("id: "):
+            return line.removeprefix("id: ")
+    raise AssertionError

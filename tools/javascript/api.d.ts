@@ -1246,6 +1246,10 @@ declare namespace Api {
   interface LimitStage {
     "$limit": number;
   }
+  interface LiveSettings {
+    live?: "members" | "off" | "public";
+    tables?: Record<string, "members" | "off" | "public">;
+  }
   interface LiveTicket {
     ticket: string;
     url: string;
@@ -2875,6 +2879,7 @@ declare namespace Api {
     "GET /v1/apps/{}/keys/public": PublicKeyPage;
     "GET /v1/apps/{}/keys/secret": SecretKeyPage;
     "GET /v1/apps/{}/limits": AppLimits;
+    "GET /v1/apps/{}/live-settings": LiveSettings;
     "GET /v1/apps/{}/mail": MailPage;
     "GET /v1/apps/{}/mail-settings": MailSettings;
     "GET /v1/apps/{}/mail-templates": MailTemplates;
@@ -3168,6 +3173,7 @@ declare namespace Api {
     "PUT /v1/apps/{}/event-types/{}": DeclaredType;
     "PUT /v1/apps/{}/functions/{}/draft": FunctionVersion;
     "PUT /v1/apps/{}/functions/{}/env/{}": Variable;
+    "PUT /v1/apps/{}/live-settings": LiveSettings;
     "PUT /v1/apps/{}/mail-settings": MailSettings;
     "PUT /v1/apps/{}/mail-templates/{}/{}": MailTemplate;
     "PUT /v1/apps/{}/members/{}/password": SignedOut;

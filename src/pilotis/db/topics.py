@@ -26,13 +26,16 @@ class Topic(StrEnum):
     CHANGES = "changes"
     CHANNEL_RULES = "channel_rules"
     CHANNELS = "channels"
+    LIVE_TICKETS = "live_tickets"
 
 
 CacheTopic = Literal[
     Topic.APP, Topic.TABLE, Topic.MASTER_KEY, Topic.SITE, Topic.FUNCTION, Topic.OAUTH_KEYS, Topic.CHANNEL_RULES
 ]
 """Topics of rare changes that invalidate caches: sent within the transaction that makes the change."""
-WakeUpTopic = Literal[Topic.WORK, Topic.EVENTS, Topic.NEWS, Topic.CANCEL, Topic.CHANGES, Topic.CHANNELS]
+WakeUpTopic = Literal[
+    Topic.WORK, Topic.EVENTS, Topic.NEWS, Topic.CANCEL, Topic.CHANGES, Topic.CHANNELS, Topic.LIVE_TICKETS
+]
 """Topics of frequent messages: sent outside transactions, because NOTIFY inside them serialises all commits."""
 
 

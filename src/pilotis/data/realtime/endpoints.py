@@ -8,12 +8,14 @@ from pilotis.data.realtime.channel_rules import NAME, ChannelDeniedError, Channe
 from pilotis.data.realtime.channels import Channels, StreamNotFoundError, TooFastError
 from pilotis.data.realtime.examples import CHANNELS, EXAMPLES
 from pilotis.data.realtime.hub import TooManyLiveStreamsError
+from pilotis.data.realtime.live_settings import LiveAccess, LiveOffError
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.subscriptions import NotSupportedInSubscriptionError
 from pilotis.data.realtime.tickets import LiveTicketInvalidError, TicketCallerError, Tickets
 from pilotis.data.realtime.types import (
     ChannelPatterns,
     EndedPresence,
+    LiveSettings,
     LiveTicket,
     NewMessages,
     OpenStream,
@@ -35,6 +37,7 @@ from pilotis.kit.errors import PayloadTooLargeError, RateLimitedError
 
 _CHANNEL = "/v1/public/realtime/channels/:name"
 _PATTERNS = "/v1/apps/:app_id/channels"
+_SETTINGS = "/v1/apps/:app_id/live-settings"
 _LISTEN = public()
 _SEND = public(scope="channels:send")
 _OPENED = [
@@ -45,6 +48,7 @@ _OPENED = [
     WhereTooComplexError,
     NotSupportedInSubscriptionError,
     ChannelDeniedError,
+    LiveOffError,
     TableBusyError,
 ]
 _CHANNEL_ERRORS = [ChannelDeniedError, MemberTokenRequiredError, TooFastError]
@@ -118,10 +122,11 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
 
 
 class ChannelEndpoints(Endpoints, tag="Live rows", examples=CHANNELS):
-    """The channels that an app declares."""
+    """The channels that an app declares, and who may listen to its rows."""
 
-    def __init__(self, rules: ChannelRules) -> None:
+    def __init__(self, rules: ChannelRules, live: LiveAccess) -> None:
         self._rules = rules
+        self._live = live
 
     @get(_PATTERNS, access=console(Role.VIEWER, secret_key=True))
     async def list(self, call: Call, app_id: UUID) -> ChannelPatterns:
@@ -132,6 +137,16 @@ class ChannelEndpoints(Endpoints, tag="Live rows", examples=CHANNELS):
     async def save(self, call: Call, app_id: UUID, body: ChannelPatterns) -> ChannelPatterns:
         """Declare the app's channels, in place of those there were. Who may not listen any more is told at once."""
         return await self._rules.save(call.app, call.actor, body)
+
+    @get(_SETTINGS, access=console(Role.VIEWER, secret_key=True))
+    async def read_settings(self, call: Call, app_id: UUID) -> LiveSettings:
+        """Read who may listen to the app's rows."""
+        return await self._live.shown(call.app)
+
+    @put(_SETTINGS, access=console(Role.EDITOR, secret_key=True))
+    async def save_settings(self, call: Call, app_id: UUID, body: LiveSettings) -> LiveSettings:
+        """Set who may listen to the app's rows, of those who may list them. Open streams are told at once."""
+        return await self._live.save(call.app, call.actor, body)
 
 
 def _name(name: str) -> str:

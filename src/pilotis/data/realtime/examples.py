@@ -24,6 +24,8 @@ _CHANNELS = {
             "send": True,
             "presence": True,
             "echo": False,
+            "keep": None,
+            "events": False,
         }
     ]
 }
@@ -73,7 +75,12 @@ EXAMPLES += [
     ),
 ]
 
+_SETTINGS = {"live": "members", "tables": {"$TABLE_ID": "public"}}
 CHANNELS = [
+    Example(
+        route="PUT /v1/apps/:app_id/live-settings", operation="updateLiveSettings", body=_SETTINGS, answer=_SETTINGS
+    ),
+    Example(route="GET /v1/apps/:app_id/live-settings", operation="getLiveSettings", answer=_SETTINGS),
     Example(route="PUT /v1/apps/:app_id/channels", operation="replaceChannels", body=_CHANNELS, answer=_CHANNELS),
     Example(route="GET /v1/apps/:app_id/channels", operation="listChannels", answer=_CHANNELS),
 ]

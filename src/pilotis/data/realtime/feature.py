@@ -9,6 +9,7 @@ from pilotis.data.realtime.channel_rules import ChannelRules
 from pilotis.data.realtime.channels import Channels
 from pilotis.data.realtime.endpoints import ChannelEndpoints, RealtimeEndpoints
 from pilotis.data.realtime.hub import Hub
+from pilotis.data.realtime.live_settings import LiveAccess
 from pilotis.data.realtime.occupancy import EVENT_TYPES, Occupancy
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.tasks import periodic
@@ -53,6 +54,7 @@ def feature(
     channel_rules = ChannelRules(floor.database, tables.tables, prepared, rules.rules)
     occupancy = Occupancy(floor.database, floor.events, floor.jobs.node_id)
     channels = Channels(floor.database, channel_rules, floor.control, floor.jobs.node_id, occupancy)
+    live = LiveAccess(floor.database, tables.tables)
     hub = Hub(
         floor.database,
         tables.tables,
@@ -62,14 +64,20 @@ def feature(
         floor.jobs.node_id,
         floor.limits,
         channels,
+        live,
     )
 
     realtime = Realtime(hub, prepared, floor.rate_limits)
-    tickets = Tickets(floor.database, apps.apps, members.members, realtime, floor.base_url)
+    tickets = Tickets(floor.database, apps.apps, members.members, realtime, floor.control, floor.base_url)
 
     def channels_changed(app_id: str) -> None:
         channel_rules.forget(app_id)
+        live.forget(app_id)
         hub.channels_changed(app_id)
+
+    def everything_changed() -> None:
+        channel_rules.forget_all()
+        live.forget_all()
 
     async def close() -> None:
         await hub.close()
@@ -78,13 +86,14 @@ def feature(
     prepared.on_logged(hub.committed)
     floor.control.subscribe(Topic.CHANGES, hub.wake, hub.wake_all)
     floor.control.subscribe(Topic.TABLE, hub.table_changed, hub.wake_all)
-    floor.control.subscribe(Topic.CHANNEL_RULES, channels_changed, channel_rules.forget_all)
+    floor.control.subscribe(Topic.CHANNEL_RULES, channels_changed, everything_changed)
+    floor.control.subscribe(Topic.LIVE_TICKETS, tickets.taken_over, lambda: None)
     floor.control.subscribe(Topic.CHANNELS, channels.wake, channels.wake_all)
     return RealtimeFeature(
         name="realtime",
         endpoints=[
             RealtimeEndpoints(realtime, tickets, channels),
-            ChannelEndpoints(channel_rules),
+            ChannelEndpoints(channel_rules, live),
         ],
         periodic=periodic(floor.database, tables.tables, floor.limits, occupancy),
         event_types=EVENT_TYPES,

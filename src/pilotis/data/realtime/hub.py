@@ -22,6 +22,7 @@ from pilotis.data.realtime import store
 from pilotis.data.realtime.channel_rules import ChannelDeniedError, bound
 from pilotis.data.realtime.channels import Channels
 from pilotis.data.realtime.cursor import Cursor, cursor_of
+from pilotis.data.realtime.live_settings import LiveAccess
 from pilotis.data.realtime.stream import Listening, LiveStream, Subscription
 from pilotis.data.realtime.subscriptions import (
     MAX_SCOPE,
@@ -106,7 +107,9 @@ class Hub:
         node_id: Callable[[], UUID],
         limits: Limits,
         channels: Channels,
+        live: LiveAccess,
     ) -> None:
+        self._live = live
         self.database = database
         self.tables = tables
         self.prepared = prepared
@@ -176,6 +179,7 @@ class Hub:
         """
         unwatched = await store.watch(self.database, app_id, self._node_id(), list(table_ids))
         for table_id in unwatched:
+            self._live.count_arming(app_id)
             await self._arm(app_id, table_id)
         return bool(unwatched)
 
@@ -224,6 +228,7 @@ class Hub:
         app, principal = stream.app, stream.principal
         table = await self.prepared.current(app, one.table_id)
         visible = await table.visible(principal, Action.LIST if one.row_id is None else Action.READ)
+        await self._live.require(principal, app, one.table_id)
         own = None if principal.member is None else principal.member.member_id
         scope = await self._scope(table, visible)
         related = await plan(self.prepared, principal, table, visible, one.shown.steps, None)
@@ -451,9 +456,9 @@ class Feed:
                 one.stream.reset(one, reason)
 
     def channels_changed(self) -> None:
-        """Judge again who may listen to channels."""
+        """Judge again who may listen to channels, and to rows."""
         for stream in self.streams:
-            for one in stream.channels.values():
+            for one in stream.everything():
                 one.is_doubtful = True
         self._awake.set()
 

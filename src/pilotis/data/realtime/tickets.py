@@ -7,6 +7,7 @@ minute and then for five minutes after each break, and from its second use on fo
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from typing import NamedTuple
 from uuid import UUID
@@ -19,7 +20,9 @@ from pilotis.data.realtime.cursor import parse
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.stream import bye
 from pilotis.data.realtime.types import LiveTicket, OpenStream
+from pilotis.db.control import Control
 from pilotis.db.pool import Database
+from pilotis.db.topics import Topic
 from pilotis.http.api.principals import AppInfo, AppMember, Client, PublicClient, app_of
 from pilotis.http.api.principals import Principal as AnyPrincipal
 from pilotis.http.replies.events import Outlet, Pushed
@@ -60,12 +63,17 @@ class _Used(NamedTuple):
 class Tickets:
     """Gives tickets, and opens their streams."""
 
-    def __init__(self, database: Database, apps: Apps, members: Members, realtime: Realtime, base_url: str) -> None:
+    def __init__(
+        self, database: Database, apps: Apps, members: Members, realtime: Realtime, control: Control, base_url: str
+    ) -> None:
         self._database = database
         self._apps = apps
         self._members = members
         self._realtime = realtime
+        self._control = control
         self._base_url = base_url
+        self._open: dict[str, tuple[str, Outlet]] = {}
+        """The streams of tickets here, each with the name of its opening."""
         self._ending: set[asyncio.Task[None]] = set()
 
     async def create(self, principal: AnyPrincipal, asked: OpenStream) -> LiveTicket:
@@ -109,13 +117,39 @@ class Tickets:
                 raise
             return _farewell("session_ended" if error.status == 401 else "going_away")
 
+        # The newest opening takes the stream over, wherever the one before is.
+        ticket_key, opening = hash_.hex(), secrets.token_urlsafe(9)
+
+        async def opened(outlet: Outlet) -> None:
+            self._end(ticket_key, "")
+            self._open[ticket_key] = opening, outlet
+            self._control.publish_soon(Topic.LIVE_TICKETS, f"{ticket_key}/{opening}", at_once=True)
+            await pushed.opened(outlet)
+
         def closed() -> None:
             pushed.closed()
+            if self._open.get(ticket_key, ("",))[0] != opening:
+                # Another one has taken it over, whose ticket does not end.
+                return
+            del self._open[ticket_key]
             task = asyncio.create_task(ticket_store.end_soon(self._database, app_id, hash_))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
-        return msgspec.structs.replace(pushed, closed=closed)
+        return msgspec.structs.replace(pushed, opened=opened, closed=closed)
+
+    def taken_over(self, key: str) -> None:
+        """End the stream of a ticket that has been opened again, on this process or another."""
+        ticket_key, _, opening = key.partition("/")
+        self._end(ticket_key, opening)
+
+    def _end(self, ticket_key: str, opening: str) -> None:
+        """End the stream of a ticket unless it is that of an opening."""
+        found = self._open.get(ticket_key)
+        if found is not None and found[0] != opening:
+            del self._open[ticket_key]
+            found[1].write(bye("going_away"))
+            found[1].close()
 
     async def _use(self, app_id: UUID, hash_: bytes, *, has_seen: bool) -> _Used | None:
         row = await ticket_store.use(self._database, app_id, hash_, has_seen=has_seen)

@@ -265,3 +265,17 @@ class ChannelPatterns(msgspec.Struct, forbid_unknown_fields=True):
     """The channels of an app; the first pattern that matches a name decides."""
 
     channels: list[ChannelPattern]
+
+
+Openness = Literal["off", "members", "public"]
+
+
+class LiveSettings(msgspec.Struct, forbid_unknown_fields=True):
+    """Who may listen to rows that it may list: nobody, signed-in members, or everybody.
+
+    `tables` has those where it is something else than `live`, by id; a request may use titles, too. The app's own side
+    may always listen.
+    """
+
+    live: Openness = "public"
+    tables: dict[str, Openness] = {}

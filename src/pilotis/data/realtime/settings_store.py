@@ -1,0 +1,29 @@
+"""SQL statements for who may listen to rows."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from asyncpg import Connection, Record
+
+from pilotis.db.pool import Database
+
+
+async def read(database: Database, app_id: UUID) -> Record | None:
+    """Return `live` and `tables`, JSON, of an app that has set them."""
+    return await database.fetchrow(
+        "select live, tables::text as tables from pilotis.live_settings where app_id = $1", app_id, tenant=app_id
+    )
+
+
+async def save(connection: Connection, app_id: UUID, live: str, tables: str) -> None:
+    """Store who may listen to an app's rows."""
+    await connection.execute(
+        """
+        insert into pilotis.live_settings as s (app_id, live, tables) values ($1, $2, $3)
+        on conflict (app_id) do update set live = excluded.live, tables = excluded.tables
+        """,
+        app_id,
+        live,
+        tables,
+    )
