@@ -2,7 +2,8 @@
 
 One server with one worker. `deliveries` is how many events a second a thousand subscribers of all rows get while rows
 are created, `bare` how many a bare server on the same event loop writes to as many sockets. `latency` is the time from
-a create's request to the event, one at a time. Creates are compared with those in a table that nobody listens to.
+a create's request to the event, one at a time. Creates are compared with those in a table that nobody listens to. With
+`--idle 10000` so many streams are opened first that are told nothing, and the memory and processor of the server measured.
 """
 
 from __future__ import annotations
@@ -92,6 +93,42 @@ async def _bare(clients: int, seconds: float) -> float:
     return number / taken
 
 
+def _used(pid: int) -> tuple[float, float]:
+    """Return the memory, megabytes, and the seconds of a processor that a process and its children use."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    memory = seconds = 0.0
+    for one in [str(pid), *children]:
+        name = Path(f"/proc/{one}/comm").read_text().strip()
+        if name.startswith("postgres"):
+            continue
+        memory += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return memory, seconds
+
+
+async def _idle(server: Pilotis, number: int) -> dict[str, float]:
+    """Measure streams of one table in which nothing changes."""
+    key, port = server.headers["X-Public-Key"], int(server.url.rpartition(":")[2])
+    async with httpx.AsyncClient(base_url=server.url, headers={"X-Public-Key": key}, timeout=60) as client:
+        body = {"title": "idle", "schema": {"name": "string"}, "access_level": "Public"}
+        answer = await client.post("/v1/public/tables", json=body)
+        table_id = answer.json()["id"]
+    before, _ = _used(server.pid)
+    streams = [Stream() for _ in range(number)]
+    for stream in streams:
+        await stream.open(port, key, {"subscriptions": [{"id": "a", "table_id": table_id}]})
+    _, began = _used(server.pid)
+    await asyncio.sleep(30)
+    memory, ended = _used(server.pid)
+    for stream in streams:
+        stream.close()
+    return {
+        f"memory of {number} idle streams, MB": memory - before,
+        f"processor of {number} idle streams, %": (ended - began) / 30 * 100,
+    }
+
+
 async def _measure(server: Pilotis, clients: int, seconds: float) -> dict[str, float]:
     app = server.headers["X-Public-Key"]
     port = int(server.url.rpartition(":")[2])
@@ -157,12 +194,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--idle", type=int, default=0)
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     uvloop.install()
-    os.environ |= {"PILOTIS_LIMITS_CLIENT_LIVE_STREAMS": "100000", "PILOTIS_LIMITS_LIVE_PER_MINUTE": "1000000"}
+    streams = ("CLIENT_LIVE_STREAMS", "APP_LIVE_STREAMS", "LIVE_STREAMS", "LIVE_PER_MINUTE")
+    os.environ |= {f"PILOTIS_LIMITS_{name}": "1000000" for name in streams}
     with tempfile.TemporaryDirectory() as directory, Pilotis(Path(directory)) as server:
-        results = asyncio.run(_measure(server, given.clients, given.seconds))
+        results = asyncio.run(_idle(server, given.idle)) if given.idle else {}
+        results |= asyncio.run(_measure(server, given.clients, given.seconds))
     results["bare events a second"] = asyncio.run(_bare(given.clients, given.seconds))
     for name, value in results.items():
         sys.stdout.write(f"{name}: {value:,.2f}\n")

@@ -35,6 +35,7 @@ ONCE: dict[str, list[tuple[list[str], dict[str, str]]]] = {
     "engines": [(["tests/long/engines.py"], {})],
     "pictures": [(PICTURES, {"TEST_PICTURES": "1", "TEST_WHOLE": "1"})],
     "whole": [(WHOLE, {"TEST_WHOLE": "1"})],
+    "realtime": [(["tests/realtime"], {"TEST_WHOLE": "1"})],
     "stores": [(STORES, {"TEST_S3_SERVER": name}) for name in ("versitygw",)],
 }
 """The subjects that are run once, each with its tests and their environment."""

@@ -1,5 +1,7 @@
 """Examples of live subscriptions for the reference."""
 
+from typing import Any
+
 from pilotis.http.api.example import Example
 
 EXAMPLES = [
@@ -75,7 +77,7 @@ EXAMPLES += [
     ),
 ]
 
-_SETTINGS = {"live": "members", "tables": {"$TABLE_ID": "public"}}
+_SETTINGS: dict[str, Any] = {"live": "public", "tables": {}}
 CHANNELS = [
     Example(
         route="PUT /v1/apps/:app_id/live-settings", operation="updateLiveSettings", body=_SETTINGS, answer=_SETTINGS

@@ -1,0 +1,150 @@
+"""Lists that are true after processes were killed, after an import, and behind a proxy that collects answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import databases
+from tests.conftest import first_console_user, new_app
+from tests.http.test_proxies import program, running
+from tests.realtime.listening import TrueList, listening
+from tests.support import App, Server
+from tests.test_serve import postgres_of
+from tests.transfer.test_command import beside, imported
+from tests.waiting import children, reserved_port, until
+from tests.whole import times
+
+
+@pytest.fixture(scope="module")
+async def nodes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    """An app on a server of two processes."""
+    server = Server(tmp_path_factory.mktemp("nodes") / "data", "--workers", "2").start()
+    yield new_app(server, first_console_user(server))
+    server.stop()
+
+
+def workers(server: Server) -> set[int]:
+    return set(children(server.process.pid)) - ({postgres_of(server)} if databases.is_embedded() else set())
+
+
+async def followed(client: httpx.AsyncClient, asked: dict[str, Any], true: TrueList, is_over: asyncio.Event) -> None:
+    """Follow a list over streams that break, as a page does, until it is over."""
+    last: str | None = None
+    while not is_over.is_set():
+        with suppress(httpx.HTTPError, AssertionError):
+            async with listening(client, asked, after=last) as told:
+                if last is None:
+                    await true.read()
+                seen = 0
+                while not told.is_over and not is_over.is_set():
+                    for event, data in told.events[seen:]:
+                        if event == "reset":
+                            await true.read()
+                        elif event == "change":
+                            true.apply(data)
+                    seen = len(told.events)
+                    last = told.ids[-1] or last if told.ids else last
+                    await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
+
+
+@pytest.mark.whole
+@pytest.mark.embedded("it kills PostgreSQL")
+async def test_a_list_is_true_after_processes_and_postgresql_were_killed(nodes: App):
+    server, choice, is_over = nodes.server, random.Random(5), asyncio.Event()
+    table = await nodes.table({"name": "string", "state": "string"})
+    where = {"state": "open"}
+    rows = [await nodes.row(table, {"name": str(number), "state": "open"}) for number in range(10)]
+
+    async def write() -> None:
+        async with nodes.client() as client:
+            while not is_over.is_set():
+                path = f"/v1/public/tables/{table}/data/{choice.choice(rows)['id']}"
+                with suppress(httpx.HTTPError):
+                    await client.patch(path, json={"data": {"state": choice.choice(["open", "closed"])}})
+                await asyncio.sleep(0.005)
+
+    async def are_two() -> bool:
+        return len(workers(server)) == 2
+
+    async with asyncio.TaskGroup() as group, nodes.client() as client:
+        true = TrueList(client, table, where)
+        following = group.create_task(followed(client, {"id": "a", "table_id": table, "where": where}, true, is_over))
+        writing = group.create_task(write())
+        for _ in range(times(1, whole=10)):
+            await until(are_two)
+            # One of them has the stream, both write.
+            for victim in sorted(workers(server)):
+                await asyncio.sleep(1.2)
+                os.kill(victim, signal.SIGKILL)
+                await until(are_two)
+            before = postgres_of(server)
+            os.kill(before, signal.SIGKILL)
+
+            async def is_back() -> bool:
+                with suppress(httpx.HTTPError):
+                    return (await client.get("/readyz")).status_code == 200
+                return False
+
+            await until(is_back)
+            await asyncio.sleep(0.5)
+        writing.cancel()
+
+        async def is_true() -> bool:
+            with suppress(httpx.HTTPError, AssertionError):
+                return true.rows == await true.asked()
+            return False
+
+        await until(is_true)
+        is_over.set()
+        await following
+
+
+async def test_an_import_into_a_table_that_is_listened_to(app: App, tmp_path: Path):
+    number = times(3_000, whole=100_000)
+    table = await app.table({"name": "string"})
+    file = tmp_path / "rows.csv"
+    file.write_text("name\n" + "".join(f"row {n}\n" for n in range(number)))
+    async with app.client() as client, listening(client, {"id": "a", "table_id": table}) as told:
+        await beside(imported, app, file, "--table", table)
+        # Each row, or that there were too many of them.
+        await told.until(lambda events: len(events) >= number or any(event == "reset" for event, _ in events), 60)
+        assert {data["reason"] for event, data in told.events if event == "reset"} <= {"bulk", "overflow"}
+        answer = await client.post(f"/v1/public/tables/{table}/data/query", json={"limit": 0})
+        assert answer.json()["total_count"] == number
+
+
+async def test_streams_come_through_a_proxy_that_collects_answers(app: App, tmp_path: Path):
+    table = await app.table({"name": "string"})
+    with reserved_port() as port:
+        (tmp_path / "nginx.conf").write_text(
+            f"""
+            daemon off; pid {tmp_path}/pid; error_log stderr;
+        events {{}}
+            http {{
+                access_log off; client_body_temp_path {tmp_path}/body; proxy_temp_path {tmp_path}/proxy;
+                fastcgi_temp_path {tmp_path}/f; uwsgi_temp_path {tmp_path}/u; scgi_temp_path {tmp_path}/s;
+                server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass {app.server.url}; }} }}
+            }}
+            """
+        )
+        command = [program("nginx"), "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+        with running(command, port, tmp_path / "log"):
+            headers = {"X-Public-Key": app.public_key}
+            async with (
+                httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as client,
+                listening(client, {"id": "a", "table_id": table}) as told,
+            ):
+                for number in range(3):
+                    await app.row(table, {"name": str(number)})
+                    assert await told.change() == ("a", "create", {"name": str(number)})
