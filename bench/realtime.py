@@ -3,7 +3,7 @@
 One server with one worker. `deliveries` is how many events a second a thousand subscribers of all rows get while rows
 are created, `bare` how many a bare server on the same event loop writes to as many sockets. `latency` is the time from
 a create's request to the event, one at a time. Creates are compared with those in a table that nobody listens to. With
-`--idle 10000` so many streams are opened first that are told nothing, and the memory and processor of the server measured.
+`--idle 10000` so many streams are opened first that are told nothing, and the server's memory and processor measured.
 """
 
 from __future__ import annotations
