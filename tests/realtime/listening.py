@@ -27,7 +27,15 @@ class Listener:
         self._told = asyncio.Condition()
 
     async def read(self, answer: httpx.Response) -> None:
-        """Read the events of an answer until it ends."""
+        """Read the events of an answer until it ends, or its connection breaks."""
+        try:
+            await self._read(answer)
+        finally:
+            async with self._told:
+                self.is_over = True
+                self._told.notify_all()
+
+    async def _read(self, answer: httpx.Response) -> None:
         fields: dict[str, str] = {}
         async for line in answer.aiter_lines():
             if line:
@@ -41,9 +49,6 @@ class Listener:
                     self.ids.append(fields.get("id", ""))
                     self._told.notify_all()
             fields = {}
-        async with self._told:
-            self.is_over = True
-            self._told.notify_all()
 
     async def until(self, holds: Callable[[list[Event]], bool], seconds: float = 15) -> list[Event]:
         """Wait until the events satisfy a condition, and return them."""
