@@ -1,10 +1,11 @@
-"""Read-only things that the processes of a test run share, because they take long to create."""
+"""Read-only things that the processes of a test run share, and what earlier runs have found out."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 # A registry's mirror may be slow, or away for a moment.
 NPM = ["--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--fetch-retries=8", "--fetch-timeout=120000"]
 PIP = ["--quiet", "--disable-pip-version-check", "--retries=10", "--timeout=60"]
+_ROOT = Path(__file__).parents[1]
+_ARTIFACTS = Path(__file__).parent / "artifacts"
 SECONDS_TO_INSTALL = 500  # less than the time limit of a test
 
 
@@ -29,6 +32,22 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(folder)
             complete.touch()
     return folder
+
+
+def check_once(name: str, files: Iterable[Path], check: Callable[[], object]) -> None:
+    """Run a check whose result depends on the contents of some files alone, unless it has passed for them before.
+
+    Meant for programs that take long, as type checkers do. Only the last contents that passed are remembered.
+    """
+    contents = hashlib.sha256()
+    for file in sorted(files):
+        contents.update(f"{file.relative_to(_ROOT)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    passed = _ARTIFACTS / f"{name}.passed"
+    if passed.exists() and passed.read_text() == contents.hexdigest():
+        return
+    check()
+    _ARTIFACTS.mkdir(exist_ok=True)
+    passed.write_text(contents.hexdigest())
 
 
 def install(command: Sequence[str | Path], folder: Path) -> None:

@@ -215,7 +215,7 @@ async def test_in_a_browser(app: App):
         options = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True}
         options |= {"isUserVerified": True, "automaticPresenceSimulation": True}
         await devtools.send("WebAuthn.addVirtualAuthenticator", {"options": options})
-        await page.goto(f"{origin}/docs")
+        await page.goto(origin)
         start = await begun(app, "/me/passkeys/start", ada["access_token"])
         credential = await page.evaluate(
             """async (options) => (await navigator.credentials.create({

@@ -11,11 +11,17 @@ import pytest
 from tools import console_types
 
 from tests.console.conftest import Opening
-from tests.shared import output
+from tests.shared import check_once, output
 from tests.support import Server
 
 STATIC = Path(__file__).parents[2] / "src" / "pilotis" / "console" / "static"
 TOOLS = Path(__file__).parents[2] / "tools" / "javascript"
+# What the programs that check the modules read.
+READ = [
+    *(path for path in STATIC.parents[1].rglob("*.js")),
+    *(Path(__file__).parent / "modules").rglob("*.js"),
+    *(path for path in TOOLS.iterdir() if path.is_file()),
+]
 NEEDS_NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
 
 
@@ -65,7 +71,7 @@ def test_colours_stand_in_one_place() -> None:
 
 @NEEDS_NPM
 def test_the_modules_are_formatted() -> None:
-    output(["sh", TOOLS / "format.sh", "--check"], TOOLS)
+    check_once("format", READ, lambda: output(["sh", TOOLS / "format.sh", "--check"], TOOLS))
 
 
 def test_the_types_of_answers_are_those_of_the_document() -> None:
@@ -75,7 +81,7 @@ def test_the_types_of_answers_are_those_of_the_document() -> None:
 @NEEDS_NPM
 def test_the_types_hold() -> None:
     """The modules are checked by their JSDoc types, strictly; and what they load names all that it depends on."""
-    output(["sh", TOOLS / "run.sh", "node", TOOLS / "check.js"], TOOLS)
+    check_once("types", READ, lambda: output(["sh", TOOLS / "run.sh", "node", TOOLS / "check.js"], TOOLS))
 
 
 async def test_scripts_come_from_the_consoles_own_paths(server: Server, visit: Opening) -> None:

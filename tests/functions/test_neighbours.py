@@ -13,6 +13,7 @@ import pytest
 from tests.functions.support import Functions
 from tests.support import App
 from tests.waiting import PATIENCE, until
+from tests.whole import WHOLE, sample
 
 ATTACKS = {
     "loops": ("javascript", "export default () => { for (;;); }", "FUNCTION_TIMEOUT"),
@@ -109,9 +110,7 @@ async def _p99(functions: Functions) -> float:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(
-    "flood", [pytest.param(flood, marks=[] if flood in {"spins", "calls"} else pytest.mark.whole) for flood in FLOODS]
-)
+@pytest.mark.parametrize("flood", FLOODS if WHOLE else sample(("spins", "calls"), 0.5))
 async def test_f19_five_hundred_calls_of_an_app_leave_a_neighbours_calls_as_fast(
     functions: Functions, other_app: App, flood: str
 ):

@@ -50,7 +50,7 @@ async def test_an_event_source_follows_and_comes_back(app: App, browser: Browser
         made = await ticket_of(client, table)
     assert made["ticket"] in made["url"]
     page = await browser.new_page()
-    await page.goto(f"{app.server.url}/docs")
+    await page.goto(app.server.url)
     await page.evaluate(f"document.title = ''; const url = {made['url']!r}; {PAGE}")
     await expect(page).to_have_title("false")
     await app.row(table, {"name": "one"})

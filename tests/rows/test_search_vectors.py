@@ -25,7 +25,7 @@ from tests.rows.index_world import World, with_limits
 from tests.services import CLIENT
 from tests.support import Server
 from tests.waiting import until
-from tests.whole import times
+from tests.whole import sample, times
 
 SCHEMA = {"title": "string", "note": "string", "n": "int"}
 # More than are scored, and more than are ranked.
@@ -67,6 +67,8 @@ QUERIES += [
     "everywhere -x",
     "mostly",
 ]
+# The last ones find more than are ranked, or than are scored.
+ASKED = [*sample(QUERIES[:-2], 0.4), "everywhere", "mostly"]
 
 
 def note(picked: random.Random) -> str:
@@ -86,7 +88,7 @@ class Texts(World):
         return msgspec.json.decode(await self.services.search.search(self.principal, request))
 
     async def answers(self, fields=("note",)):
-        found = {query: await self.answer(query, fields) for query in QUERIES}
+        found = {query: await self.answer(query, fields) for query in ASKED}
         found["a page"] = await self.answer("harbour", fields, 7, 13)
         found["beyond the end"] = await self.answer("harbour", fields, 20, 5000)
         return found
@@ -142,7 +144,7 @@ async def test_answers_are_the_same_with_and_without_stored_words(world):
     before = [await table.answers(fields) for fields in (("note",), ("title", "note"))]
     assert before[0]["everywhere"]["total_count"] == MANY > MAX_SCORED
     assert any(MAX_RANKED < answer["total_count"] <= MAX_SCORED for answer in before[0].values())
-    assert all(before[0][query]["data"] for query in QUERIES if query != "nothing at all")
+    assert all(before[0][query]["data"] for query in ASKED if query != "nothing at all")
     await table.ask("title", "note")
     await table.run_once()
     assert await table.stored() == {"__w1", "__w2"}
