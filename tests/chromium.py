@@ -13,6 +13,8 @@ from tests.waiting import PATIENCE
 
 # Letters as Debian's settings draw them, whichever of the two programs it is.
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--font-render-hinting=slight"]
+# No page of a test runs so long that it would pay to optimize its code.
+_ARGUMENTS += ["--js-flags=--no-opt --no-maglev"]
 # Debian's Chromium without windows: even when nobody sees it, each new window of the whole one takes 1.3 seconds of a
 # processor to prepare its menus.
 PROGRAM = shutil.which("chromium-headless-shell") or shutil.which("chromium")

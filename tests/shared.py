@@ -2,35 +2,53 @@
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
 # A registry's mirror may be slow, or away for a moment.
 NPM = ["--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--fetch-retries=8", "--fetch-timeout=120000"]
 PIP = ["--quiet", "--disable-pip-version-check", "--retries=10", "--timeout=60"]
 _ROOT = Path(__file__).parents[1]
 _ARTIFACTS = Path(__file__).parent / "artifacts"
+_MANIFESTS = ("package.json", "package-lock.json")
 SECONDS_TO_INSTALL = 500  # less than the time limit of a test
 
 
-def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """Return a folder of the whole run, which the first process to ask has filled with `make`."""
-    root = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent
-    folder, complete = root / name, root / f"{name}.complete"
-    with (root / f"{name}.lock").open("w") as lock:
+def kept(name: str, contents: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder that `make` has filled, in this run or an earlier one: what is in it follows from `contents`.
+
+    It is below the user's cache directory, and nothing may change it.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pilotis-tests"
+    folder = cache / f"{name}-{hashlib.sha256(contents.encode()).hexdigest()[:16]}"
+    complete = folder.with_suffix(".complete")
+    cache.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             make(folder)
             complete.touch()
+    return folder
+
+
+def install_npm(folder: Path, *packages: str) -> Path:
+    """Give a folder the packages of npm, or those that its own `package.json` and lock file name, and return it."""
+    own = {name: (folder / name).read_text() for name in _MANIFESTS if (folder / name).exists()}
+
+    def install_all(place: Path) -> None:
+        for name, text in own.items():
+            (place / name).write_text(text)
+        command = ["npm", "ci"] if len(own) == len(_MANIFESTS) else ["npm", "install", *packages, "--prefix", place]
+        install([*command, *NPM], place)
+
+    made = kept("npm", json.dumps([packages, own]), install_all)
+    (folder / "node_modules").symlink_to(made / "node_modules")
     return folder
 
 

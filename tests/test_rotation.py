@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -40,10 +38,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
     yield running
     running.stop()
     running.assert_no_failure()
-
-
-def command(server: Server, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pilotis", "key", "rotate-master", *server.place, *arguments]
 
 
 def rotate(server: Server, *arguments: str, status: int = 0, **environment: str) -> str:
@@ -163,8 +157,15 @@ def failed(tasks: list[asyncio.Task[None]]) -> bool:
     return any(task.done() for task in tasks)
 
 
-def begin_to_rotate(server: Server) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command(server), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def begin_to_rotate(server: Server) -> forked.Program:
+    return forked.Program("pilotis", "key", "rotate-master", *server.place)
+
+
+def kill(process: forked.Program) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout
+    process.stdout.close()
 
 
 def kill_in_the_middle(server: Server, delay: float) -> None:
@@ -173,8 +174,7 @@ def kill_in_the_middle(server: Server, delay: float) -> None:
     process = begin_to_rotate(server)
     wait_until(lambda: (server.data_dir / "master.key").read_text() != before)
     time.sleep(delay)
-    process.kill()
-    process.communicate()
+    kill(process)
 
 
 @pytest.mark.parametrize("delay", [0.2, *(pytest.param(delay, marks=pytest.mark.whole) for delay in (0.0, 0.6))])
@@ -252,8 +252,7 @@ async def test_a_rotation_killed_among_the_servers_secrets_is_finished_by_the_ne
         process = begin_to_rotate(server)
         waiting = "select exists (select from pg_stat_activity where $1 = any(pg_blocking_pids(pid)))"
         await until(lambda: run_sql(server, waiting, holder.get_server_pid()))
-        process.kill()
-        process.communicate()
+        kill(process)
         await change.rollback()
     new = the_key(server)
     # PostgreSQL may finish the statement that waited, though nobody waits for its answer any more.

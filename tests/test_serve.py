@@ -28,7 +28,7 @@ from pilotis.functions.runtime import policy
 from pilotis.functions.runtime.policy import Isolation, Runtime
 from pilotis.serve import welcome
 from pilotis.serve.installation import Prepared
-from tests import databases
+from tests import databases, forked
 from tests.functions.support import isolation_of, require_sandboxes
 from tests.support import Server, assert_error
 from tests.waiting import PATIENCE, children, is_running, reserved_port, wait_until
@@ -77,13 +77,8 @@ def rows_url(server: Server) -> str:
 
 def serve_again(server: Server, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run `serve` where it is to refuse."""
-    return subprocess.run(
-        [sys.executable, "-m", "pilotis", "serve", "--port", "0", *server.place, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, **environment},
-    )
+    words = ["pilotis", "serve", "--port", "0", *server.place, *arguments]
+    return forked.run(*words, environment={**os.environ, **environment})
 
 
 def test_the_first_start_prints_commands_that_work_and_a_link_for_the_first_user(start):
@@ -475,14 +470,12 @@ def test_the_commands_work_on_it_before_any_server(external, tmp_path):
     url = external.url("commands")
 
     def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "pilotis", *arguments, "--database-url", url]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE)
+        done = forked.run("pilotis", *arguments, "--database-url", url, folder=tmp_path)
         assert (done.returncode, done.stderr) == (0, ""), done
         return done.stdout
 
     for arguments in (("migrate",), ("app", "create", "Shop")):
-        command = [sys.executable, "-m", "pilotis", *arguments, "--database-url", url]
-        refused = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE)
+        refused = forked.run("pilotis", *arguments, "--database-url", url, folder=tmp_path)
         assert "Pilotis has not been set up in this database" in refused.stderr
     assert "Applied 0001_initial.sql." in run("init")
     app = json.loads(run("app", "create", "Shop", "--json"))

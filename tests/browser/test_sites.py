@@ -68,20 +68,18 @@ async def screenshots(browser: Browser, url: str, name: str) -> None:
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Vite's starter for React as its generator leaves it, with our routes and what npm installs."""
-
-    def make(folder: Path) -> None:
-        shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
-        shared.install(["npm", "ci", *shared.NPM], folder)
-        starter = folder / "node_modules" / "create-vite" / "template-react"
-        for name in ("index.html", "vite.config.js", "public", "src"):
-            source = starter / name
-            if source.is_dir():
-                shutil.copytree(source, folder / name, dirs_exist_ok=True)
-            else:
-                shutil.copy(source, folder / name)
-        shutil.copytree(PROJECT / "src", folder / "src", dirs_exist_ok=True)
-
-    return shared.make_once(tmp_path_factory, "vite", make)
+    folder = tmp_path_factory.mktemp("vite")
+    shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
+    shared.install_npm(folder)
+    starter = folder / "node_modules" / "create-vite" / "template-react"
+    for name in ("index.html", "vite.config.js", "public", "src"):
+        source = starter / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, dirs_exist_ok=True)
+        else:
+            shutil.copy(source, folder / name)
+    shutil.copytree(PROJECT / "src", folder / "src", dirs_exist_ok=True)
+    return folder
 
 
 def build(project: Path) -> dict[str, bytes]:
@@ -198,6 +196,8 @@ async def test_the_documentation(browser: Browser, app: App, tmp_path: Path) -> 
     site = await new_site(app, promote_mode="manual", not_found_mode="404")
     files = await documentation(app.server)
     assert {"index.html", "docs.html", "docs/guides.html", "docs/guides/hosting.html", "openapi.json"} <= files.keys()
+    # The server would compress megabytes, and the browser lay them out.
+    files |= {name: files[name][:100_000] for name in ("docs.html", "openapi.json")}
     await site.deploy({**files, "404.html": b"<!doctype html><title>Lost</title><h1>There is no such page</h1>"})
     url, qa = site.storage["url"], site.storage["qa_url"]
     async with visitor(browser, f"{qa}/docs/guides") as page:

@@ -40,8 +40,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of `clients/js` with its tools."""
     folder = tmp_path_factory.mktemp("client") / "js"
     shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("node_modules", "dist"))
-    shared.install(["npm", "ci", *shared.NPM], folder)
-    return folder
+    return shared.install_npm(folder)
 
 
 async def given(app: App, language: str) -> dict[str, Any]:

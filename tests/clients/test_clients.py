@@ -74,8 +74,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clients")
     for name in ("package.json", "package-lock.json", "tsconfig.json", "typed.ts", "sdk.ts"):
         shutil.copy(FOLDER / name, folder)
-    shared.install(["npm", "ci", *shared.NPM], folder)
-    return folder
+    return shared.install_npm(folder)
 
 
 @NEEDS_NODE
@@ -94,14 +93,16 @@ def test_typescript_clients_compile_and_work(project: Path, app: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python() -> Path:
     """The interpreter of an environment with openapi-python-client and what its clients need."""
-    folder = tmp_path_factory.mktemp("python")
-    run(sys.executable, "-m", "venv", "venv", folder=folder)
-    interpreter = folder / "venv" / "bin" / "python"
-    pip = [interpreter, "-m", "pip", "install", *shared.PIP]
-    shared.install([*pip, "--require-hashes", "-r", FOLDER / "requirements.lock"], folder)
-    return interpreter
+    lock = FOLDER / "requirements.lock"
+
+    def make(folder: Path) -> None:
+        run(sys.executable, "-m", "venv", "venv", folder=folder)
+        pip = [folder / "venv" / "bin" / "python", "-m", "pip", "install", *shared.PIP]
+        shared.install([*pip, "--require-hashes", "-r", lock], folder)
+
+    return shared.kept("client-generator", sys.version + sys.executable + lock.read_text(), make) / "venv/bin/python"
 
 
 def test_a_python_client_compiles_and_works(python: Path, tmp_path: Path, app: App) -> None:

@@ -5,7 +5,6 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -16,7 +15,7 @@ from tests.conftest import PASSWORD, first_console_user, new_app
 from tests.console.described import undescribed
 from tests.console.furnished import Furnished, furnish
 from tests.receiver import Receiver
-from tests.shared import NPM, install, make_once
+from tests.shared import install_npm
 from tests.support import App, Server
 from tests.waiting import PATIENCE
 
@@ -112,11 +111,8 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The program that checks accessibility."""
     if shutil.which("npm") is None:
         pytest.skip("needs npm")
-
-    def fetch(folder: Path) -> None:
-        install(["npm", "install", *NPM, "--prefix", folder, AXE], folder)
-
-    return (make_once(tmp_path_factory, "axe", fetch) / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+    folder = install_npm(tmp_path_factory.mktemp("axe"), AXE)
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 async def obstacles(page: Page, axe: str) -> list[str]:

@@ -16,8 +16,4 @@ NEEDS_NODE = pytest.mark.skipif(
 @pytest.fixture(scope="session")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which npm has installed the client."""
-
-    def install(folder: Path) -> None:
-        shared.install(["npm", "install", *shared.NPM, f"tus-js-client@{VERSION}", "--prefix", folder], folder)
-
-    return shared.make_once(tmp_path_factory, "tus-js-client", install)
+    return shared.install_npm(tmp_path_factory.mktemp("tus-js-client"), f"tus-js-client@{VERSION}")

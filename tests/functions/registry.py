@@ -1,8 +1,7 @@
-"""A registry of npm and PyPI packages on loopback. It has what the ordinary clients of this machine find."""
+"""A registry of npm and PyPI packages on loopback. It has what the ordinary clients of this machine find, once."""
 
 import functools
 import json
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,9 +11,11 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import unquote
 
+from tests import shared
 from tests.serving import serving
-from tests.shared import NPM, PIP, SECONDS_TO_INSTALL
+from tests.shared import NPM, PIP
 
+_ABSENT = "@example/"
 _FIELDS = ["name", "version", "dist", "dependencies", "os", "cpu", "bin", "scripts", "optionalDependencies"]
 
 
@@ -37,14 +38,16 @@ class _Handler(BaseHTTPRequestHandler):
         name = path.rpartition("/")[2]
         file = self.folder / name
         if path.startswith("wheels/"):
-            return file.read_bytes()
+            return (file if file.exists() else _wheels[name]).read_bytes()
         if not path.startswith("tarballs/"):
             return b""
         package, version = path.removeprefix("tarballs/").rsplit("/", 1)
-        return _packed(self.folder, f"{package}@{version.removesuffix('.tgz')}")
+        return _packed(f"{package}@{version.removesuffix('.tgz')}")
 
     def _manifest(self, name: str) -> bytes:
-        said = json.loads(_viewed(self.folder, name))
+        if name.startswith(_ABSENT):
+            return b""
+        said = json.loads(_viewed(name))
         versions = {one["version"]: one for one in (said if isinstance(said, list) else [said])}
         for version, one in versions.items():
             dist = {key: one["dist"][key] for key in ("integrity", "shasum") if key in one["dist"]}
@@ -53,13 +56,11 @@ class _Handler(BaseHTTPRequestHandler):
         return json.dumps({"name": name, "versions": versions, "dist-tags": {"latest": list(versions)[-1]}}).encode()
 
     def _simple(self, path: str) -> bytes:
-        wanted = path.removeprefix("simple/")
-        found = [one.name for one in self.folder.glob("*.whl") if _normal(one.name.split("-")[0]) == _normal(wanted)]
-        if not found:
-            _ran(sys.executable, "-m", "pip", "download", *PIP, "--only-binary", ":all:", wanted, cwd=self.folder)
-            found = [
-                one.name for one in self.folder.glob("*.whl") if _normal(one.name.split("-")[0]) == _normal(wanted)
-            ]
+        wanted = _normal(path.removeprefix("simple/"))
+        found = [one.name for one in self.folder.glob("*.whl") if _package(one.name) == wanted]
+        if not found and not [name for name in _wheels if _package(name) == wanted]:
+            _wheels.update({one.name: one for one in _downloaded(wanted).glob("*.whl")})
+        found = found or [name for name in _wheels if _package(name) == wanted]
         return "".join(f'<a href="/wheels/{name}">{name}</a>\n' for name in found).encode()
 
     def log_message(self, *arguments: object) -> None:
@@ -67,14 +68,34 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @functools.cache
-def _packed(folder: Path, package: str) -> bytes:
-    _ran("npm", "pack", *NPM, package, cwd=folder)
-    return max(folder.glob("*.tgz"), key=lambda one: one.stat().st_mtime_ns).read_bytes()
+def _packed(package: str) -> bytes:
+    def make(folder: Path) -> None:
+        shared.install(["npm", "pack", *NPM, package], folder)
+
+    (packed,) = shared.kept("npm-pack", package, make).glob("*.tgz")
+    return packed.read_bytes()
 
 
 @functools.cache
-def _viewed(folder: Path, name: str) -> str:
-    return _ran("npm", "view", *NPM, f"{name}@>=0", *_FIELDS, "--json", cwd=folder) or "[]"
+def _viewed(name: str) -> str:
+    def make(folder: Path) -> None:
+        said = shared.output(["npm", "view", *NPM, f"{name}@>=0", *_FIELDS, "--json"], folder)
+        (folder / "said.json").write_text(said or "[]")
+
+    return (shared.kept("npm-view", name, make) / "said.json").read_text()
+
+
+_wheels: dict[str, Path] = {}
+"""Those that were downloaded."""
+
+
+def _downloaded(package: str) -> Path:
+    """A folder with the newest wheel of a package, and those that it needs."""
+
+    def make(folder: Path) -> None:
+        shared.install([sys.executable, "-m", "pip", "download", *PIP, "--only-binary", ":all:", package], folder)
+
+    return shared.kept("wheels", package + sys.version, make)
 
 
 @contextmanager
@@ -84,11 +105,9 @@ def registry(folder: Path) -> Iterator[str]:
         yield url
 
 
+def _package(wheel: str) -> str:
+    return _normal(wheel.split("-")[0])
+
+
 def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
-
-
-def _ran(*command: str, cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL)
-    assert done.returncode == 0, done.stderr
-    return done.stdout

@@ -21,13 +21,10 @@ PACKAGE = "openid-client@6.8.9"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the library and the program."""
-
-    def install(folder: Path) -> None:
-        shared.install(["npm", "install", *shared.NPM, PACKAGE, "--prefix", folder], folder)
-        for file in (PROGRAM, PROGRAM.with_name("steps.mjs")):
-            shutil.copy(file, folder)
-
-    return shared.make_once(tmp_path_factory, "openid-client", install)
+    folder = shared.install_npm(tmp_path_factory.mktemp("openid-client"), PACKAGE)
+    for file in (PROGRAM, PROGRAM.with_name("steps.mjs")):
+        shutil.copy(file, folder)
+    return folder
 
 
 def run(folder: Path, given: dict[str, Any]) -> subprocess.CompletedProcess[str]:

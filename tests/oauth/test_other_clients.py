@@ -18,13 +18,10 @@ PACKAGES = ("oauth4webapi@3.8.8", "arctic@3.7.0")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the libraries and the program."""
-
-    def install(folder: Path) -> None:
-        shared.install(["npm", "install", *shared.NPM, *PACKAGES, "--prefix", folder], folder)
-        for file in (PROGRAM, PROGRAM.with_name("steps.mjs")):
-            shutil.copy(file, folder)
-
-    return shared.make_once(tmp_path_factory, "other-oauth-clients", install)
+    folder = shared.install_npm(tmp_path_factory.mktemp("other-clients"), *PACKAGES)
+    for file in (PROGRAM, PROGRAM.with_name("steps.mjs")):
+        shutil.copy(file, folder)
+    return folder
 
 
 @pytest.mark.skipif(

@@ -30,12 +30,9 @@ FOLDER = Path(__file__).parents[2] / "examples" / "sign-in-with"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example with its libraries."""
-
-    def install(folder: Path) -> None:
-        shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
-        shared.install(["npm", "install", *shared.NPM, "--prefix", folder], folder)
-
-    return shared.make_once(tmp_path_factory, "sign-in-with", install)
+    folder = tmp_path_factory.mktemp("sign-in-with")
+    shutil.copytree(FOLDER, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    return shared.install_npm(folder)
 
 
 @pytest.fixture

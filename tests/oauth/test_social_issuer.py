@@ -31,12 +31,9 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the vendor."""
-
-    def install(folder: Path) -> None:
-        shared.install(["npm", "install", *shared.NPM, PACKAGE, "--prefix", folder], folder)
-        shutil.copy(PROGRAM, folder)
-
-    return shared.make_once(tmp_path_factory, "oidc-provider", install)
+    folder = shared.install_npm(tmp_path_factory.mktemp("oidc-provider"), PACKAGE)
+    shutil.copy(PROGRAM, folder)
+    return folder
 
 
 @pytest.fixture

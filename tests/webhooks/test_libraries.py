@@ -114,13 +114,10 @@ async def test_svix_from_pypi(cases: list[Case]):
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which npm has installed the libraries, with the program that uses them."""
-
-    def install(folder: Path) -> None:
-        packages = [f"{name}@{version}" for name, version in VERSIONS.items()]
-        shared.install(["npm", "install", *shared.NPM, *packages, "--prefix", folder], folder)
-        shutil.copy(PROGRAM, folder)
-
-    return shared.make_once(tmp_path_factory, "webhook-libraries", install)
+    packages = [f"{name}@{version}" for name, version in VERSIONS.items()]
+    folder = shared.install_npm(tmp_path_factory.mktemp("webhook-libraries"), *packages)
+    shutil.copy(PROGRAM, folder)
+    return folder
 
 
 @NEEDS_NODE
