@@ -101,7 +101,7 @@ export function Refers({ draft, why, onChange }) {
   if (!open && !draft.refers && draft.type !== "uuid")
     return html`<span class="refersto closed">
       <${Button}
-        kind="flat small" icon="plus" label=${t.tables.referenceOf(draft.name)} why=${why}
+        kind="flat small" icon="plus" label=${`${t.tables.reference}, ${draft.name}`} why=${why}
         onClick=${() => setOpen(true)}
       >
         ${t.tables.reference}

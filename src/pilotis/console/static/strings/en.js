@@ -292,7 +292,6 @@ export default {
     fallback: "Default",
     description: "Description",
     reference: "Reference",
-    referenceOf: (/** @type {string} */ name) => `Reference, ${name}`,
     refersOf: (/** @type {string} */ name) => `What ${name} refers to`,
     refersNowhere: "no reference",
     refersMembers: "members",

@@ -282,7 +282,6 @@ export default {
     fallback: "기본값",
     description: "설명",
     reference: "참조",
-    referenceOf: (/** @type {string} */ name) => `참조, ${name}`,
     refersOf: (/** @type {string} */ name) => `${name} 열이 참조하는 대상`,
     refersNowhere: "참조 없음",
     refersMembers: "멤버",
