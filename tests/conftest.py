@@ -11,12 +11,13 @@ from pathlib import Path
 import httpx
 import hypothesis
 import pytest
+from httpx import _client as clients
 from httpx._transports import default as transports
 from playwright.async_api import Browser, expect
 
 from pilotis.blobs.check import send
 from pilotis.blobs.presign import Presigner
-from tests import databases, longest_first, skipped
+from tests import connections, databases, longest_first, skipped
 from tests.blobs import swift, versity
 from tests.chromium import chromium
 from tests.functions.support import Functions, require_sandboxes
@@ -42,12 +43,17 @@ for _phase in ("connect", "read", "write", "pool"):
     setattr(_default, _phase, PATIENCE)
 expect.set_options(timeout=PATIENCE * 1000)
 
+connections.use()
+
 # Each client would load the certificates again, which only HTTPS needs: 17 ms, thousands of times.
 _load = functools.cache(lambda of, *arguments: _create(*arguments))
 _create = transports.create_ssl_context
 transports.create_ssl_context = lambda verify=True, cert=None, trust_env=True: _load(
     os.environ.get("SSL_CERT_FILE"), verify, cert, trust_env
 )
+
+# Each client would look through the whole environment for proxies, of which no test names one.
+clients.get_environment_proxies = functools.cache(clients.get_environment_proxies)
 
 # httpcore looks for this optional package several times in each request, and Python then searches every directory.
 sys.modules["sniffio"] = None  # type: ignore[assignment]
