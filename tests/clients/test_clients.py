@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -43,6 +44,15 @@ def environment_of(app: App) -> dict[str, str]:
     return {"SERVER": app.server.url, "PUBLIC_KEY": app.public_key, "STORAGE": storage}
 
 
+# The same document, read by generators of two languages.
+LANGUAGES = sample(("typescript", "python"), 0.5)
+
+
+def of(language: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Leave a test to the long run where it is the other language's turn."""
+    return pytest.mark.whole if language not in LANGUAGES else lambda test: test
+
+
 # What the programs use.
 USED = ("/v1/public/tables", "/v1/public/aggregate", "/v1/public/geo", "/v1/public/transactions")
 USED += ("/v1/public/storages/files/{storage_id}", "/v1/public/app-members/sign")
@@ -77,6 +87,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shared.install_npm(folder)
 
 
+@of("typescript")
 @NEEDS_NODE
 def test_typescript_clients_compile_and_work(project: Path, app: App) -> None:
     """openapi-typescript and @hey-api/openapi-ts; the mistakes in typed.ts must not compile."""
@@ -105,6 +116,7 @@ def python() -> Path:
     return shared.kept("client-generator", sys.version + sys.executable + lock.read_text(), make) / "venv/bin/python"
 
 
+@of("python")
 def test_a_python_client_compiles_and_works(python: Path, tmp_path: Path, app: App) -> None:
     """openapi-python-client: without a warning, strict by mypy."""
     describe(app, tmp_path)

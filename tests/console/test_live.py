@@ -19,10 +19,11 @@ from tests.console.conftest import Opening, sign_in
 from tests.functions.support import Functions
 from tests.receiver import Received, Receiver
 from tests.support import App, Server
+from tests.whole import times
 from tests.workflows.support import Workflows
 
 RATE = 200
-SECONDS = 4
+SECONDS = times(3, whole=4)
 # So many events come first, and the others once the test is ready for them.
 FIRST = 20
 BUDGET = 50

@@ -117,7 +117,7 @@ async def test_a_long_transaction_has_its_own_deadline_and_the_next_the_usual(se
 
 @contextlib.asynccontextmanager
 async def node_behind(proxy_arguments: dict, server: Server) -> AsyncIterator[Node]:
-    node = Node(Settings(data_dir=str(server.data_dir), statement_seconds=2), proxy_arguments, server.url)
+    node = Node(Settings(data_dir=str(server.data_dir), statement_seconds=1), proxy_arguments, server.url)
     try:
         yield node
     finally:
@@ -137,7 +137,7 @@ async def assert_all_told_in_time(client: httpx.AsyncClient, table_id: str, row_
 
     requests = []
     for number in range(15):
-        delay = 0.2 * number
+        delay = 0.1 * number
         requests += [
             timed("GET", f"{data}/{row_id}", delay),
             timed("GET", f"{data}?limit={number + 1}", delay),
@@ -184,7 +184,7 @@ async def silence_and_recover(client: httpx.AsyncClient, proxy: DatabaseProxy, t
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Server]:
     """A separate server whose statements are given up soon."""
-    running = Server(tmp_path / "data", environment={"PILOTIS_STATEMENT_SECONDS": "2"}).start()
+    running = Server(tmp_path / "data", environment={"PILOTIS_STATEMENT_SECONDS": "1"}).start()
     yield running
     running.stop()
 

@@ -32,9 +32,9 @@ from tests.hosting.sites import Site, new_site, sha256, zipped
 from tests.services import Node
 from tests.support import App, Server, assert_error
 from tests.waiting import until
-from tests.whole import times
+from tests.whole import WHOLE, times
 
-CRASH_SECONDS = times(4, whole=25)
+CRASH_SECONDS = times(2, whole=25)
 
 
 async def count(app: App, table: str) -> int:
@@ -320,7 +320,7 @@ async def test_every_process_follows_a_promotion_within_a_second(tmp_path: Path)
         app = new_app(server, first_console_user(server))
         site = await new_site(app)
         ids = [(await site.deploy({"index.html": b"%d" % number}))["deployment"]["id"] for number in range(2)]
-        for number in (0, 1, 0, 1, 0):
+        for number in (0, 1, 0) if not WHOLE else (0, 1, 0, 1, 0):
             # Each request has its own connection, so that both processes have answered before.
             assert len({(await site.get("/")).content for _ in range(20)}) == 1
             await site.promote(ids[number])
