@@ -24,7 +24,7 @@ from xdist.workermanage import WorkerController
 
 DURATIONS = Path(__file__).with_name("durations.json")
 PARTS = {
-    "tests/security/test_matrix.py": 4,
+    "tests/security/test_matrix.py": 2,
     "tests/http/test_examples.py": 3,
     "tests/blobs/test_contract.py": 2,
 }
