@@ -37,8 +37,11 @@ def kept(name: str, contents: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def install_npm(folder: Path, *packages: str) -> Path:
-    """Give a folder the packages of npm, or those that its own `package.json` and lock file name, and return it."""
+def install_npm(folder: Path, *packages: str, copied: bool = False) -> Path:
+    """Give a folder the packages of npm, or those that its own `package.json` and lock file name, and return it.
+
+    They are copied for programs that look for the project around themselves, and linked for others.
+    """
     own = {name: (folder / name).read_text() for name in _MANIFESTS if (folder / name).exists()}
 
     def install_all(place: Path) -> None:
@@ -48,7 +51,10 @@ def install_npm(folder: Path, *packages: str) -> Path:
         install([*command, *NPM], place)
 
     made = kept("npm", json.dumps([packages, own]), install_all)
-    (folder / "node_modules").symlink_to(made / "node_modules")
+    if copied:
+        shutil.copytree(made / "node_modules", folder / "node_modules", symlinks=True)
+    else:
+        (folder / "node_modules").symlink_to(made / "node_modules")
     return folder
 
 

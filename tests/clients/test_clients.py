@@ -84,7 +84,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clients")
     for name in ("package.json", "package-lock.json", "tsconfig.json", "typed.ts", "sdk.ts"):
         shutil.copy(FOLDER / name, folder)
-    return shared.install_npm(folder)
+    return shared.install_npm(folder, copied=True)
 
 
 @of("typescript")
