@@ -155,6 +155,8 @@ export interface ChannelMessage<Payload = any> {
   /** The signed-in member that sent it, as the server knows it; null for all others. */
   from: { member_id: string } | null;
   at: string;
+  /** Whether it was sent before this page listened, and the channel has kept it. */
+  replay?: boolean;
 }
 /** A page, or another program, that is present in a channel. */
 export interface Present<State = any> {
