@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar
+from uuid import UUID
 
 from pilotis.apps.feature import AppsFeature
 from pilotis.data.realtime.channel_rules import ChannelRules
@@ -14,15 +15,22 @@ from pilotis.data.realtime.occupancy import EVENT_TYPES, Occupancy
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.tasks import periodic
 from pilotis.data.realtime.tickets import Tickets
+from pilotis.data.realtime.types import Openness
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.db.topics import Topic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
+from pilotis.kit import json
 from pilotis.kit.archiving import Archived, Copied, LeftOut
 from pilotis.kit.metrics import Gauge
 from pilotis.members.feature import MembersFeature
+
+
+def _check_tables(text: str) -> None:
+    """Raise an error for what is no setting by table."""
+    json.decode(text.encode(), json.decoder(dict[UUID, Openness]))
 
 
 class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):
@@ -36,6 +44,9 @@ class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):
         "change_logs": LeftOut("changes are logged for who listens"),
         "watches": LeftOut("who listens is known again at once"),
         "live_tickets": LeftOut("tickets last minutes"),
+        "kept_messages": LeftOut("messages are kept for days, and rows for good"),
+        "occupied_channels": LeftOut("who listens is known again at once"),
+        "live_settings": Copied(columns="live tables", checks={"tables": _check_tables}),
     }
 
     hub: Hub

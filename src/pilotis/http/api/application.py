@@ -252,6 +252,9 @@ class Application:
             return status
         body = b"" if call.scope["method"] == "HEAD" else body
         if call.has_unread_body:
+            if call.reservation is not None and len(body) <= UNCOUNTED_BYTES:
+                # What has come of the body is gone; its rest may take half a minute, and is not kept.
+                call.reservation.release()
             await send_early(call, status, headers, body, send)
         elif cycle is not None:
             await send_whole(cycle, status, header_lines(headers), body)
