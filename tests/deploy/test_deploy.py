@@ -67,9 +67,11 @@ def in_image(folder: Path, port: int) -> list[str]:
     kept |= {shebang.parents[1], shebang.parents[1].resolve()}
     links = [path for path in map(Path, ("/bin", "/lib", "/lib64")) if path.is_symlink()]
     command = ["bwrap", "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--unshare-pid", "--die-with-parent"]
+    # First, since the project itself may be below it.
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     command += [part for path in sorted(kept) if path.exists() for part in ("--ro-bind", str(path), str(path))]
     command += [part for path in links for part in ("--symlink", str(path.readlink()), str(path))]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(data), "/data"]
+    command += ["--bind", str(data), "/data"]
     command += ["--ro-bind", str(passwd), "/etc/passwd", "--remount-ro", "/", "--chdir", "/data", "--clearenv"]
     variables = dict(item.split("=", 1) for item in shlex.split(last("ENV")))
     # What is under test is not installed below /opt.
