@@ -30,8 +30,8 @@ from tests.waiting import until
 
 KEY = "Idempotency-Key"
 AS_IF_KILLED = "update pilotis.idempotency_keys set status = null, reply = null where app_id = $1"
-# Their answers hold what can be shown once: a secret key, tokens, an invitation's token, a secret; or several rows or
-# events.
+# Their answers hold what can be shown once: a secret key, tokens, an invitation's token, a secret; or several rows,
+# events or mails.
 SHOWN_ONCE = {
     "POST /v1/apps",
     "POST /v1/apps/:app_id/keys/secret",
@@ -39,6 +39,7 @@ SHOWN_ONCE = {
     "POST /v1/public/app-members/teams/:team_id/invitations",
     "POST /v1/apps/:app_id/oauth/clients",
     "POST /v1/apps/:app_id/webhooks",
+    "POST /v1/apps/:app_id/mail/send",
     "POST /v1/auth/signup",
     "POST /v1/public/app-members/signup",
     "POST /v1/public/app-members",
@@ -82,9 +83,12 @@ def test_each_post_and_patch_that_writes_takes_a_key():
         "POST /v1/auth/logout",
         "POST /v1/auth/oauth/exchange",
         "POST /v1/auth/password-reset",
+        "POST /v1/auth/password-reset/request",
         "POST /v1/auth/re-issue",
+        "POST /v1/auth/second-factor",
         "POST /v1/auth/session",
         "POST /v1/auth/session/refresh",
+        "POST /v1/auth/session/second-factor",
         "POST /v1/auth/signin",
         "POST /v1/public/oauth/:provider/callback",
     }

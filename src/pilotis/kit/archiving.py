@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from pilotis.kit.foreign_passwords import check_stored
+
 
 class SecretColumn(NamedTuple):
     """A column with secrets under the app's data key: its purpose, and its place within it.
@@ -82,7 +84,9 @@ _MAX_KIB, _MAX_KIB_PASSES = 256 << 10, 1 << 20
 def check_password_hash(text: str) -> None:
     """Raise ValueError for a text that is no hash of a password, or whose parameters would exhaust the server."""
     found = _PASSWORD_HASH.fullmatch(text)
-    if not found or int(found[1]) > _MAX_KIB or int(found[1]) * int(found[2]) > _MAX_KIB_PASSES:
+    if not found:
+        check_stored(text)
+    elif int(found[1]) > _MAX_KIB or int(found[1]) * int(found[2]) > _MAX_KIB_PASSES:
         raise ValueError("the hash of a password is none of Pilotis")
 
 

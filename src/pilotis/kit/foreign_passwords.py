@@ -89,6 +89,23 @@ def firebase_scrypt(digest: str, salt: str, salt_separator: str, signer_key: str
     return _checked(_FIREBASE, f"$firebase-scrypt$ln={mem_cost},r={rounds},p=1${_encoded(whole)}${_encoded(stream)}")
 
 
+def check_stored(text: str) -> None:
+    """Raise `ForeignHashError` for what no function here has returned, or what would burden each sign-in."""
+    if text.startswith("$2"):
+        bcrypt(text)
+    elif text.startswith("$argon2"):
+        argon2(text)
+    elif text.startswith("$scrypt$"):
+        scrypt(text)
+    elif found := _PBKDF2.fullmatch(text):
+        if not 1 <= int(found[1]) <= _MAX_ITERATIONS:
+            raise ForeignHashError(f"PBKDF2 has 1 to {_MAX_ITERATIONS} iterations.")
+    elif found := _FIREBASE.fullmatch(text):
+        _require_scrypt(int(found[1]), int(found[2]), 1)
+    else:
+        raise ForeignHashError("This is no hash of a password.")
+
+
 def is_foreign(stored: str) -> bool:
     """Return whether a stored hash is replaced by one of Pilotis' own at the next sign-in."""
     return not stored.startswith("$argon2id$")
