@@ -10,13 +10,13 @@ MISSING, REFUSED = 1, 3
 class BackupError(CommandError):
     """Something is missing or damaged: exit status 1."""
 
-    status = MISSING
+    exit_status = MISSING
 
 
 class BackupRefusedError(BackupError):
     """The command would do harm, or cannot do here what it is for: exit status 3."""
 
-    status = REFUSED
+    exit_status = REFUSED
 
 
 class DamagedError(BackupError):

@@ -103,7 +103,7 @@ def _explain(error: Exception) -> None:
     if isinstance(error, SettingsError):
         _end(error.problems, 2)
     if isinstance(error, CommandError):
-        _end([str(error)], error.status)
+        _end([str(error)], error.exit_status)
     if isinstance(error, EmbeddedPostgresError | MigrationError | PilotisError):
         _end([str(error)], 1)
 

@@ -4,5 +4,5 @@
 class CommandError(Exception):
     """A command cannot continue. The message is one or two sentences for the person who typed it."""
 
-    status = 1
+    exit_status = 1
     """The exit status of the command."""
