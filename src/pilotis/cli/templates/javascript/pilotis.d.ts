@@ -45,13 +45,18 @@ export type RowQuery = Range & {
   expand?: string[] | Record<string, Related>;
   /** How many rows refer to a row, in `counts`; with `exists` whether any does. */
   counts?: Record<string, { from: string; where?: Record<string, unknown>; exists?: boolean }>;
+  /** Whether each row has `sort`, a text that compares as the rows are ordered. */
+  with_sort?: boolean;
   /** `first`, and then each answer's `next_cursor`, until that is null. */
   cursor?: string;
   /** Whether to count all rows found: true without a cursor, else false. */
   count?: boolean;
 };
-export type MemberQuery = Range & { search?: string; is_guest?: boolean; is_active?: boolean };
-export type MemberChange = { nickname?: string | null; is_active?: boolean; custom_data?: Record<string, unknown>; roles?: string[]; claims?: Record<string, unknown>; banned_until?: string | null; ban_reason?: string | null };
+export type MemberQuery = Range & {
+  search?: string; is_guest?: boolean; is_active?: boolean; email?: string; role?: string; team_id?: string; provider?: string;
+  factor?: "totp" | "passkey" | "recovery_code"; created_after?: string; active_after?: string;
+};
+export type MemberChange = { nickname?: string | null; email?: string | null; is_active?: boolean; custom_data?: Record<string, unknown>; roles?: string[]; claims?: Record<string, unknown>; banned_until?: string | null; ban_reason?: string | null };
 export type FileQuery = Range & { parent_id?: string; search?: string; created_by?: string };
 export type FileList = { files: any[]; total_count: number; limit: number; offset: number };
 

@@ -45,13 +45,27 @@ class Rows(Protocol):
         fields: list[str] = ...,
         expand: list[str] | Mapping[str, Mapping[str, Any]] = ...,
         counts: Mapping[str, Mapping[str, Any]] = ...,
+        with_sort: bool = ...,
         cursor: str = ...,
         count: bool = ...,
     ) -> Awaitable[Any]: ...
 
 class Members(Protocol):
     def list(
-        self, *, search: str = ..., is_guest: bool = ..., is_active: bool = ..., limit: int = ..., offset: int = ...
+        self,
+        *,
+        search: str = ...,
+        is_guest: bool = ...,
+        is_active: bool = ...,
+        email: str = ...,
+        role: str = ...,
+        team_id: str = ...,
+        provider: str = ...,
+        factor: Literal["totp", "passkey", "recovery_code"] = ...,
+        created_after: str = ...,
+        active_after: str = ...,
+        limit: int = ...,
+        offset: int = ...,
     ) -> Awaitable[Any]: ...
     def get(self, member: str) -> Awaitable[Any]: ...
     def update(self, member: str, changes: Mapping[str, Any]) -> Awaitable[Any]: ...
