@@ -44,7 +44,7 @@ class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):
         "change_logs": LeftOut("changes are logged for who listens"),
         "watches": LeftOut("who listens is known again at once"),
         "live_tickets": LeftOut("tickets last minutes"),
-        "kept_messages": LeftOut("messages are kept for days, and rows for good"),
+        "kept_messages": LeftOut("messages are kept for days only, rows until they are deleted"),
         "occupied_channels": LeftOut("who listens is known again at once"),
         "live_settings": Copied(columns="live tables", checks={"tables": _check_tables}),
     }
