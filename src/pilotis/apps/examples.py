@@ -230,10 +230,6 @@ EXAMPLES = [
                     "key": "pk_…",
                     "name": "first",
                     "allowed_origins": [],
-                    "theme": {"accent": None, "radius": None, "font": None},
-                    "challenge_on": [],
-                    "password_check": False,
-                    "on_member_delete": "keep",
                     "created_at": "2026-01-31T09:30:00.000Z",
                     "last_used_at": None,
                 }

@@ -7,7 +7,7 @@ from pilotis.http.api.example import Example
 _ID = "0198c0de-0000-7000-8000-000000000001"
 _TIME = "2026-11-27T12:00:00.000Z"
 _FACTORS = "/v1/auth/factors"
-_CODES = {"recovery_codes": ["ABCDE-23456"]}
+_CODES = {"recovery_codes": ["…"]}
 
 EXAMPLES = [
     Example(
@@ -30,7 +30,7 @@ EXAMPLES = [
     Example(
         route=f"POST {_FACTORS}/totp",
         operation="createUserTotp",
-        answer={"secret": "JBSWY3DPEHPK3PXP", "uri": "otpauth://totp/…", "qr": "<svg…"},
+        answer={"secret": "…", "uri": "otpauth://totp/…", "qr": "<svg…"},
     ),
     Example(
         route=f"POST {_FACTORS}/totp/confirm",
