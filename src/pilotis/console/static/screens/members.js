@@ -214,7 +214,6 @@ function Member({ id, changed }) {
             ${data.sessions > 0 && html`<${Sessions}
               path=${`${path}/sessions`} number=${data.sessions} ended=${reload}
             />`}
-            <${MemberSecurity} member=${data} path=${path} changed=${() => (reload(), changed())} />
             <${MemberFacts}
               member=${data}
               save=${(/** @type {any} */ facts) => onApp(path, { method: "PATCH", body: facts }).then(set)}
@@ -231,6 +230,7 @@ function Member({ id, changed }) {
             </section>
             <${MemberLinks} id=${id} />
             <${Belongings} id=${id} />
+            <${MemberSecurity} member=${data} path=${path} changed=${() => (reload(), changed())} />
             <footer>
               <${Button}
                 kind="small" why=${why() || (data.login_id === null && t.members.noPassword)}
