@@ -17,12 +17,8 @@ import click
 
 from pilotis.cli import project, project_base, project_settings
 from pilotis.cli.local_server import EMAIL, Target, local_server, program
-from pilotis.cli.project_app_settings import FILE_NAME as SETTINGS
-from pilotis.cli.project_app_settings import AppSettings
-from pilotis.cli.project_channels import FILE_NAME as CHANNELS
-from pilotis.cli.project_channels import Channels
 from pilotis.cli.project_part import AppOnServer
-from pilotis.cli.project_programs import Functions, Workflows
+from pilotis.cli.project_programs import Functions
 from pilotis.cli.project_settings import ProjectSettings
 from pilotis.cli.project_tables import Tables
 from pilotis.cli.remote import Remote
@@ -33,7 +29,6 @@ from pilotis.serve.errors import CommandError
 
 _LOOK_SECONDS = 0.03
 _SETTLE_SECONDS = 0.01
-_WATCHED = ("tables", "functions", "workflows")
 _SKIPPED = {"node_modules", "__pycache__"}
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _folder = click.argument(
@@ -87,33 +82,28 @@ class _Follower:
         self._folder, self._target, self._may_drop = folder, target, may_drop
         self._types = folder / settings.types if settings.types else None
         self._remote = target.remote
-        self._tables = Tables(self._remote, folder)
-        self._functions = Functions(self._remote, folder)
-        self._workflows = Workflows(self._remote, folder)
-        self._channels = Channels(self._remote, folder)
-        self._settings = AppSettings(self._remote, folder)
+        self._parts = project.parts_of(self._remote, folder)
 
     def begin(self) -> None:
         """Apply the whole project, and fill tables that are empty."""
-        for part in (self._tables, self._channels, self._settings, self._functions, self._workflows):
+        for part in self._parts:
             self._attempt(partial(self._apply, part))
         self._attempt(lambda: _say(fill(self._remote, self._folder)))
         self._attempt(self._write_types)
 
     def changed(self, paths: set[Path]) -> None:
         """Apply what files of these paths, which are relative to the project, say now."""
-        kinds = {path.parts[0] for path in paths}
-        if "tables" in kinds:
-            self._attempt(lambda: self._apply(self._tables))
-            self._attempt(self._write_types)
-        if CHANNELS in kinds:
-            self._attempt(lambda: self._apply(self._channels))
-        if SETTINGS in kinds:
-            self._attempt(lambda: self._apply(self._settings))
-        if "functions" in kinds:
-            self._attempt(lambda: self._store_functions({self._folder / Path(*path.parts[:2]) for path in paths}))
-        if "workflows" in kinds:
-            self._attempt(lambda: self._apply(self._workflows))
+        places = {path.parts[0] for path in paths}
+        for part in self._parts:
+            if part.place not in places:
+                continue
+            if isinstance(part, Functions):
+                folders = {self._folder / Path(*path.parts[:2]) for path in paths if path.parts[0] == part.place}
+                self._attempt(partial(self._store_functions, part, folders))
+            else:
+                self._attempt(partial(self._apply, part))
+            if isinstance(part, Tables):
+                self._attempt(self._write_types)
 
     def _apply(self, part: Any) -> None:
         compared = project.compare(self._remote, self._folder, [part])
@@ -127,19 +117,19 @@ class _Follower:
         project.apply(compared)
         project.keep_base(self._remote, self._folder, compared)
 
-    def _store_functions(self, folders: set[Path]) -> None:
+    def _store_functions(self, functions: Functions, folders: set[Path]) -> None:
         """Deploy the functions in these folders: one request each."""
-        names = {folder: name for name, folder in self._functions.folders().items()}
+        names = {folder: name for name, folder in functions.folders().items()}
         for folder in sorted(folders & names.keys()):
             began = time.monotonic()
-            told = self._functions.store(names[folder])
+            told = functions.store(names[folder])
             took = (time.monotonic() - began) * 1000
             click.echo(f"{names[folder]}: {told} ({took:.0f} ms)")
-            stored = {names[folder]: self._functions.stored[names[folder]]}
-            project_base.update(self._folder, self._remote.app_id, self._functions.kind, stored)
+            stored = {names[folder]: functions.stored[names[folder]]}
+            project_base.update(self._folder, self._remote.app_id, functions.kind, stored)
         if folders - names.keys():
             # One that is gone, or has another name.
-            self._apply(self._functions)
+            self._apply(functions)
 
     def _write_types(self) -> None:
         if self._types is None:
@@ -180,9 +170,9 @@ def _snapshot_after(folder: Path) -> dict[Path, tuple[int, int]]:
 
 def _snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
     """Return the files that are followed, each with its time in nanoseconds and its size."""
-    paths = [folder / CHANNELS, folder / SETTINGS]
-    for kind in _WATCHED:
-        for place, folders, files in os.walk(folder / kind):
+    paths = [folder / part.place for part in project.PARTS if (folder / part.place).is_file()]
+    for part in project.PARTS:
+        for place, folders, files in os.walk(folder / part.place):
             folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]
             paths += (Path(place, name) for name in files)
     found = dict[Path, tuple[int, int]]()

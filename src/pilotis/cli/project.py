@@ -39,10 +39,13 @@ class Compared(NamedTuple):
         return [step for step in self.steps if step.kind in kinds]
 
 
+PARTS: tuple[type[Part], ...] = (Tables, Channels, AppSettings, Functions, Workflows)
+"""In the order in which they are created: each may name things of those before."""
+
+
 def parts_of(remote: AppOnServer, folder: Path) -> list[Part]:
-    """Return the parts of a project in the order in which they are created: each may name things of those before."""
-    kinds: tuple[type[Part], ...] = (Tables, Channels, AppSettings, Functions, Workflows)
-    return [kind(remote, folder) for kind in kinds]
+    """Return the parts of a project in their order."""
+    return [part(remote, folder) for part in PARTS]
 
 
 def compare(remote: AppOnServer, folder: Path, parts: Sequence[Part]) -> list[Compared]:

@@ -25,7 +25,7 @@ _ROUTES = {
 class AppSettings(Part):
     """Each setting that the file names is one thing, such as `accounts.sign_up`."""
 
-    kind, word = "settings", "setting"
+    kind, place, word = "settings", FILE_NAME, "setting"
 
     def server(self) -> Definitions:
         """See `Part`."""

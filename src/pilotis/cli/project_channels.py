@@ -19,7 +19,7 @@ FILE_NAME = "channels.yaml"
 class Channels(Part):
     """All channels of an app are one thing: their order means something."""
 
-    kind, word = "channels", "channels"
+    kind, place, word = "channels", FILE_NAME, "channels"
 
     def server(self) -> Definitions:
         """See `Part`."""

@@ -30,7 +30,9 @@ class Part(ABC):
     """
 
     kind: ClassVar[str]
-    """The name in `base.json`, and of the folder."""
+    """The name in `base.json`."""
+    place: ClassVar[str]
+    """The folder or file of a project that has them."""
     word: ClassVar[str]
     """One of them, in sentences."""
     lost: ClassVar[str] = ""

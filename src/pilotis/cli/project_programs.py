@@ -46,7 +46,7 @@ _MAX_BYTES = 2**40  # The server knows the limit.
 class Functions(Part):
     """`functions/<name>/`, with the name and the settings in `function.toml`."""
 
-    kind, word, lost = "functions", "function", "its versions and variables"
+    kind, place, word, lost = "functions", "functions", "function", "its versions and variables"
 
     def __init__(self, remote: AppOnServer, folder: Path) -> None:
         super().__init__(remote, folder)
@@ -156,7 +156,7 @@ class Functions(Part):
 class Workflows(Part):
     """`workflows/*.yaml`, which name functions by their names."""
 
-    kind, word, lost = "workflows", "workflow", "its executions"
+    kind, place, word, lost = "workflows", "workflows", "workflow", "its executions"
 
     def __init__(self, remote: AppOnServer, folder: Path) -> None:
         super().__init__(remote, folder)

@@ -29,7 +29,7 @@ _FIELDS = {"title", "was", "schema", "access_level", "unique", "rules"}
 class Tables(Part):
     """The tables; one that is dropped is in the app's trash for a while."""
 
-    kind, word = "tables", "table"
+    kind, place, word = "tables", "tables", "table"
 
     def __init__(self, remote: AppOnServer, folder: Path) -> None:
         super().__init__(remote, folder)
