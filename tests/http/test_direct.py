@@ -16,7 +16,7 @@ from pilotis.http.api.principals import Access, AppInfo, AppMember, InvalidToken
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.http.server.protocol import protocol_for
-from pilotis.kit.errors import NotFoundError
+from pilotis.kit.errors import NotFoundError, UnavailableError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits
 from tests.http.bare import NobodyKnown, application, serving
@@ -71,6 +71,7 @@ class Things(Endpoints, tag="Things"):
         self.finish: Any = asyncio.Future.result
         self.finish_create: Any = asyncio.Future.result
         self.begins = True
+        self.is_full = False
         self.created: list[tuple[str, str | None]] = []
 
     @get("/things/:thing_id", access=Access.PUBLIC_KEY, direct="begin_read", only_reads=True)
@@ -83,6 +84,8 @@ class Things(Endpoints, tag="Things"):
             return None
 
         def begin() -> asyncio.Future[bytes]:
+            if self.is_full:
+                raise UnavailableError
             self.waiting.append(asyncio.get_running_loop().create_future())
             return self.waiting[-1]
 
@@ -260,6 +263,21 @@ async def test_a_refused_member_does_not_wait_for_what_it_reads():
         known.sessions.pop().set_result(False)
         assert (await answer(reader))[0] == 401
         assert done == [("GET", 401), ("GET", 401)]
+
+
+async def test_work_that_cannot_begin_is_answered_once_and_its_check_is_taken():
+    things, known = Things(), OneApp()
+    things.is_full = True
+    async with served(things, authenticator=known) as (address, done), connected(address) as (reader, writer):
+        for outcome in (True, False, ValueError("lost")):
+            writer.write(request(f"GET /things/{ID}", b"", **MEMBER))
+            assert (await answer(reader))[0] == 503
+            check = known.sessions.pop()
+            if isinstance(outcome, Exception):
+                check.set_exception(outcome)
+            else:
+                check.set_result(outcome)
+        assert done == [("GET", 503)] * 3
 
 
 async def test_a_member_writes_once_the_session_was_checked():

@@ -1,6 +1,7 @@
 """Requests whose head is known: what they are taken for is what the parser would have taken them for."""
 
 import asyncio
+import gc
 from typing import Any
 
 import httptools
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotis.http.server.known_heads import KnownHeads, Request
-from pilotis.http.server.protocol import protocol_for
+from pilotis.http.server.protocol import HttpProtocol, protocol_for
 from pilotis.limits import Limits
 from tests.http.bare import serving
 from tests.http.test_direct import ID, Things, answer, connected, request, served
@@ -186,6 +187,20 @@ async def test_what_the_handler_gets_of_a_known_request_is_what_it_gets_of_a_par
             assert parsed[0].keys() == known[0].keys()
             assert parsed == known
     assert seen[0][1] == b"body"
+
+
+async def test_empty_lines_between_requests_do_not_age_the_next_head():
+    things = Things()
+    async with served(things) as (address, _), connected(address) as (reader, writer):
+        whole = request("POST /things", b'{"name":"a"}')
+        for between in (b"", b"\r\n", b""):
+            writer.write(between)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+            writer.write(whole)
+            assert await answer(reader) == (201, b'"direct a"')
+        protocol = next(one for one in gc.get_objects() if isinstance(one, HttpProtocol) and one.client)
+        assert protocol._head_bytes == 0
 
 
 async def test_an_idle_connection_is_closed_after_a_known_request():

@@ -184,7 +184,10 @@ class DirectRoutes:
             if token is None:
                 begun = begin(), finish
             else:
-                begun = _unless_refused(self._server.presume(token), begin, finish, meanwhile=endpoint.only_reads)
+                presumed = _Presumed(self._server.presume(token), begin, finish)
+                if endpoint.only_reads:
+                    presumed.start()
+                begun = presumed.ended, presumed.finish
         except PilotisError:
             return None
         self._server.in_flight += 1
@@ -233,48 +236,62 @@ class DirectRoutes:
         return resume
 
 
-def _unless_refused(
-    presumption: Presumption,
-    begin: Callable[[], asyncio.Future[Any]],
-    finish: Callable[[asyncio.Future[Any]], bytes],
-    *,
-    meanwhile: bool,
-) -> _Begun:
-    """Begin work while a credential is checked, or after that; return what ends with both, or once it is refused."""
-    check, confirm = presumption
-    work = begin() if meanwhile else None
-    both: asyncio.Future[None] = check.get_loop().create_future()
-    is_accepted = False
+class _Presumed:
+    """Work of a caller whose credential is being checked; `ended` ends with both, or when the credential is refused."""
 
-    def checked(ended: asyncio.Future[Any]) -> None:
-        nonlocal is_accepted, work
+    def __init__(
+        self,
+        presumption: Presumption,
+        begin: Callable[[], asyncio.Future[Any]],
+        finish: Callable[[asyncio.Future[Any]], bytes],
+    ) -> None:
+        check, self._confirm = presumption
+        self._begin, self._finish = begin, finish
+        self._work: asyncio.Future[Any] | None = None
+        self._is_accepted = False
+        self.ended: asyncio.Future[None] = check.get_loop().create_future()
+        check.add_done_callback(self._checked)
+
+    def start(self) -> None:
+        """Begin the work: at once if it only reads, else it begins once the credential was accepted."""
         try:
-            confirm(ended.result())
-            is_accepted = True
-            if work is None:
-                work = begin()
-                work.add_done_callback(worked)
-            elif work.done():
-                both.set_result(None)
-        except Exception as error:  # `finish_both` raises it.
-            both.set_exception(error)
+            self._work = self._begin()
+        except PilotisError as error:  # `finish` raises it.
+            self.ended.set_exception(error)
+        else:
+            self._work.add_done_callback(self._worked)
 
-    def worked(ended: asyncio.Future[Any]) -> None:
-        if both.done():
-            # Nobody asks for the outcome of what was refused.
-            _ = ended.cancelled() or ended.exception()
-        elif is_accepted:
-            both.set_result(None)
-
-    def finish_both(ended: asyncio.Future[None]) -> bytes:
+    def finish(self, ended: asyncio.Future[None]) -> bytes:
+        """Return the body of the answer; raises the error of the credential, or of the work."""
         ended.result()
-        assert work is not None
-        return finish(work)
+        assert self._work is not None
+        return self._finish(self._work)
 
-    check.add_done_callback(checked)
-    if work is not None:
-        work.add_done_callback(worked)
-    return both, finish_both
+    def _checked(self, check: asyncio.Future[Any]) -> None:
+        if self.ended.done():
+            _ignore(check)
+            return
+        try:
+            self._confirm(check.result())
+        except Exception as error:  # `finish` raises it.
+            self.ended.set_exception(error)
+            return
+        self._is_accepted = True
+        if self._work is None:
+            self.start()
+        elif self._work.done():
+            self.ended.set_result(None)
+
+    def _worked(self, work: asyncio.Future[Any]) -> None:
+        if self.ended.done():
+            _ignore(work)
+        elif self._is_accepted:
+            self.ended.set_result(None)
+
+
+def _ignore(ended: asyncio.Future[Any]) -> None:
+    """Take an outcome that nobody asks for any more, so that it is not told as an error without a reader."""
+    _ = ended.cancelled() or ended.exception()
 
 
 async def _disconnected() -> Message:

@@ -129,6 +129,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._due = math.inf
         self._whole = data if self._is_between and len(data) <= MAX_BYTES else None
         if self._whole is not None and self._answer_known(data):
+            # Empty lines between requests count for the next head alone.
+            self._head_bytes = 0
             return
         self._at_body = self._has_answered = False
         self._received = len(data)
@@ -196,13 +198,10 @@ class HttpProtocol(HttpToolsProtocol):
                 return
             self._begin_usually()
         super().on_message_complete()
+        if self._whole is None or self.parser.get_http_version() != "1.1" or not self.parser.should_keep_alive():
+            return
         headers = dict(self.headers)
-        if (
-            len(headers) == len(self.headers)
-            and _UNUSUAL.isdisjoint(headers)
-            and self.parser.get_http_version() == "1.1"
-            and self.parser.should_keep_alive()
-        ):
+        if len(headers) == len(self.headers) and _UNUSUAL.isdisjoint(headers):
             self._keep(Request(self.parser.get_method(), self.url, headers, b""))
 
     def new_pace(self) -> Pace:
