@@ -1,21 +1,37 @@
 """A member gets all that the app has of it, once and alone, and what it has created may go with it."""
 
+import gc
 import io
 import json
 import zipfile
+from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import httpx
+import pytest
 
+from pilotis.db.pool import Database
+from pilotis.personal_data.service import ExportBusyError, ExportExpiredError, PersonalData
+from pilotis.settings import Settings
+from tests import databases
 from tests.acceptance.test_files import storage as new_storage
 from tests.acceptance.test_files import upload
 from tests.accounts.test_factors import age
 from tests.console import owner_of
 from tests.mail.world import MEMBERS, PASSWORD, call, post, sign_in, sign_up, verified
+from tests.rows.index_world import make_services
 from tests.support import App, assert_error
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 ROWS = 450
+
+
+@pytest.fixture
+async def services(app: App) -> AsyncIterator[Any]:
+    database = Database(databases.address(app.server.data_dir), size=4, statement_seconds=PATIENCE)
+    yield make_services(Settings(data_dir=str(app.server.data_dir)), database)
+    await database.close()
 
 
 def unzipped(answer: httpx.Response) -> dict[str, bytes]:
@@ -79,6 +95,40 @@ class TestExport:
         assert_error(await post(app, "/me/export", None, ada["access_token"]), 403, "EXPORT_LIMIT")
         await age(app, ada)
         assert_error(await post(app, "/me/export", None, ada["access_token"]), 403, "REAUTHENTICATION_REQUIRED")
+
+    async def test_an_export_that_must_wait_keeps_its_token_and_one_that_nobody_reads_its_place_not(
+        self, app: App, services: Any
+    ):
+        data = PersonalData(
+            services.database,
+            services.apps,
+            services.tables,
+            services.rows,
+            services.files,
+            services.jobs,
+            services.floor.rate_limits,
+        )
+        info = await services.apps.by_id(UUID(app.app_id))
+        tokens = []
+        for name in ("ada", "bob"):
+            member = await sign_up(app, name)
+            tokens.append((await post(app, "/me/export", None, member["access_token"])).json()["token"])
+        first = await data.download(info, tokens[0])
+        with pytest.raises(ExportBusyError):
+            await data.download(info, tokens[1])
+        with pytest.raises(ExportBusyError):
+            await data.archive(info, member["member_id"])
+        # Its reader has gone before it read anything.
+        del first
+        gc.collect()
+        await until(lambda: not data._running)
+        with pytest.raises(ExportExpiredError):
+            await data.download(info, tokens[0])
+        with zipfile.ZipFile(
+            io.BytesIO(b"".join([chunk async for chunk in await data.download(info, tokens[1])]))
+        ) as z:
+            assert json.loads(z.read("account.json"))["login_id"] == "bob"
+        assert not data._running
 
     async def test_the_apps_team_gets_it_too(self, app: App):
         ada = await sign_up(app, "ada")

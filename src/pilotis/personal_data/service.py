@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator
-from contextlib import suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import timedelta
 from uuid import UUID
 
@@ -111,15 +111,19 @@ class PersonalData:
         return ExportTicket(minted.text, rfc3339(expires_at))
 
     async def download(self, app: AppInfo, token: str) -> AsyncGenerator[bytes]:
-        """Return the archive that a token stands for, which is used up; raises `ExportExpiredError`."""
-        async with self._database.transaction(app.app_id) as connection:
-            data = await single_use.consume(connection, app.app_id, _PURPOSE, token)
-        if data is None:
-            raise ExportExpiredError
-        try:
-            return await self.archive(app, data["member_id"])
-        except MemberNotFoundError:
-            raise ExportExpiredError from None
+        """Return the archive that a token stands for, which is used up.
+
+        Raises `ExportExpiredError`, or `ExportBusyError` for a token that is still good.
+        """
+        async with self._place(app.app_id):
+            async with self._database.transaction(app.app_id) as connection:
+                data = await single_use.consume(connection, app.app_id, _PURPOSE, token)
+            if data is None:
+                raise ExportExpiredError
+            try:
+                return await self._begun(app, data["member_id"])
+            except MemberNotFoundError:
+                raise ExportExpiredError from None
 
     async def export(self, app: AppInfo, actor: Actor, member_id: str) -> AsyncGenerator[bytes]:
         """Return the archive of a member for the app's team, which the audit log names."""
@@ -130,15 +134,33 @@ class PersonalData:
 
     async def archive(self, app: AppInfo, member_id: str) -> AsyncGenerator[bytes]:
         """Return a zip archive with all of a member; raises `MemberNotFoundError`, `ExportBusyError`."""
+        async with self._place(app.app_id):
+            return await self._begun(app, member_id)
+
+    @asynccontextmanager
+    async def _place(self, app_id: UUID) -> AsyncGenerator[None]:
+        """Take the place of the app's one export for a block that returns what gives it back; raises `ExportBusyError`.
+
+        If the block fails, the place is free again.
+        """
+        if app_id in self._running:
+            raise ExportBusyError
+        self._running.add(app_id)
+        try:
+            yield
+        except BaseException:
+            self._running.discard(app_id)
+            raise
+
+    async def _begun(self, app: AppInfo, member_id: str) -> AsyncGenerator[bytes]:
+        """Return an archive that has begun: then its end gives back the place, also where nobody reads on."""
         account = await store.account(self._database.of(app.app_id), app.app_id, member_id)
         if account is None:
             raise MemberNotFoundError
-        if app.app_id in self._running:
-            raise ExportBusyError
-        return self._chunks(app, member_id, account)
+        chunks = self._chunks(app, member_id, account)
+        return _from(await anext(chunks), chunks)
 
     async def _chunks(self, app: AppInfo, member_id: str, account: str) -> AsyncGenerator[bytes]:
-        self._running.add(app.app_id)
         try:
             archive = Archive()
             pretty = msgspec.json.format(account.encode(), indent=2)
@@ -204,11 +226,11 @@ class PersonalData:
             await self._erase_files(job, app, member_id)
 
     async def _erase_rows(self, job: Job[Erased], app: AppInfo, table_id: UUID, member_id: str) -> None:
-        staying: list[str] = []
+        after: str | None = None
         size = _BATCH_SIZE
         while True:
             job.require_lease()
-            where = {"$and": [_created_by(member_id), {"id": {"$nin": staying}}]} if staying else _created_by(member_id)
+            where = _created_by(member_id) | ({} if after is None else {"id": {"$gt": after}})
             query = Query(where=where, limit=size, count=False)
             page = msgspec.json.decode(await self._rows.query(AppItself(app), table_id, query), type=_Ids)
             ids = [row.id for row in page.data]
@@ -217,11 +239,11 @@ class PersonalData:
             try:
                 await self._rows.delete_where(AppItself(app), table_id, DeleteWhere(where={"id": {"$in": ids}}))
             except ConflictError as error:
-                if size > 1:
+                if len(ids) > 1:
                     size = 1
                     continue
                 # Another row holds this one by a reference.
-                staying += ids
+                (after,), size = ids, _BATCH_SIZE
                 _log.warning("row of a deleted member stays", table_id=str(table_id), reason=error.code)
 
     async def _erase_files(self, job: Job[Erased], app: AppInfo, member_id: str) -> None:
@@ -231,6 +253,13 @@ class PersonalData:
                 job.require_lease()
                 with suppress(NotFoundError):
                     await self._files.listing.delete(app, AppItself(app), one.storage_id, one.file_id, recursive=False)
+
+
+async def _from(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async with aclosing(rest):
+        yield first
+        async for chunk in rest:
+            yield chunk
 
 
 class _Page(msgspec.Struct):
