@@ -1,7 +1,9 @@
 """Second factors of console users: no way in leaves them out, and what is dangerous asks again who it is."""
 
 import asyncio
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -162,3 +164,28 @@ async def test_a_forgotten_password_is_reset_by_mail(tmp_path_factory: pytest.Te
                 assert [taken.recipients for taken in smtp.taken] == [[email]]
         finally:
             await asyncio.to_thread(running.stop)
+
+
+def test_sixteen_who_change_the_factors_at_once_wait_for_each_other(client: httpx.Client, user: User):
+    _, codes = user.enrol()
+    asked = assert_error(user.sign_in(), 401, "SECOND_FACTOR_REQUIRED")
+
+    def act(number: int) -> int:
+        if number % 4 == 0:
+            return user.call("POST", "/auth/factors/recovery-codes").status_code
+        if number % 4 == 1:
+            body = {"ticket": asked["ticket"], "recovery_code": codes[number // 4]}
+            return client.post("/v1/auth/second-factor", json=body).status_code
+        if number % 4 == 2:
+            return user.call("POST", "/auth/reauthenticate", {"recovery_code": codes[5]}).status_code
+        return user.call("DELETE", "/auth/factors/totp").status_code
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(act, range(16)))
+    assert set(found) <= {200, 401, 403, 404, 429}, found
+    # One transaction after the other: a deadlock would take PostgreSQL a second to find.
+    assert time.monotonic() - begun < 5
+    assert found.count(200) >= 1
+    user.call("DELETE", "/auth/factors/totp")
+    assert user.call("GET", "/auth/factors").json() == {"totp": None, "recovery_codes": {"left": 0}}

@@ -13,12 +13,11 @@ import msgspec
 from pilotis.db.pool import Database
 from pilotis.jobs.kinds import SERVER, Job, JobKind
 from pilotis.jobs.queue import Jobs
-from pilotis.kit.errors import PilotisError
 from pilotis.kit.languages import Language
 from pilotis.mail.service import OperatorMail
 from pilotis.security.rate_limits import HOUR_SECONDS, RateLimits
 from pilotis.security.sessions.service import CONSOLE
-from pilotis.users.service import Users
+from pilotis.users.service import UserInactiveError, UserNotFoundError, Users
 from pilotis.users.types import normalised
 
 _PER_ADDRESS = 5
@@ -63,7 +62,7 @@ class UserResets:
                     return
         try:
             made = await self._users.new_reset_token(asked.email)
-        except PilotisError:
+        except (UserNotFoundError, UserInactiveError):
             return
         job.require_lease()
         link = f"{self._base_url}/setup/reset#{made.token}"

@@ -71,6 +71,7 @@ class UserFactorService:
         """
         secret = totp.new_secret()
         async with self._database.transaction(CONSOLE) as connection:
+            await self._users.lock(connection, user.user_id)
             if not await is_known_everywhere(connection, __version__):
                 raise UpgradeUnfinishedError
             name = str(user.user_id)
@@ -86,6 +87,7 @@ class UserFactorService:
         Raises `InvalidSecondFactorError` and `FactorNotFoundError`.
         """
         async with self._database.transaction(CONSOLE) as connection:
+            await self._users.lock(connection, user.user_id)
             found = await store.totp(connection, user.user_id)
             if found is None or found.confirmed_at is not None:
                 raise FactorNotFoundError
@@ -100,6 +102,7 @@ class UserFactorService:
     async def remove_totp(self, actor: Actor, user: UserInfo) -> None:
         """Remove the signed-in console user's authenticator app and recovery codes; raises `FactorNotFoundError`."""
         async with self._database.transaction(CONSOLE) as connection:
+            await self._users.lock(connection, user.user_id)
             if not await store.delete_all(connection, user.user_id):
                 raise FactorNotFoundError
             await self._users.set_factors(connection, actor, user.user_id, [], "user.remove_factor")
@@ -111,6 +114,7 @@ class UserFactorService:
         """
         user_id = await self._users.id_of(email)
         async with self._database.transaction(CONSOLE) as connection:
+            await self._users.lock(connection, user_id)
             await store.delete_all(connection, user_id)
             await self._users.set_factors(connection, OPERATOR, user_id, [], "user.reset_factors")
         return user_id
@@ -118,6 +122,7 @@ class UserFactorService:
     async def renew_recovery_codes(self, actor: Actor, user: UserInfo) -> NewRecoveryCodes:
         """Replace the signed-in console user's recovery codes; raises `FactorNotFoundError` without an app."""
         async with self._database.transaction(CONSOLE) as connection:
+            await self._users.lock(connection, user.user_id)
             found = await store.totp(connection, user.user_id)
             if found is None or found.confirmed_at is None:
                 raise FactorNotFoundError
@@ -134,6 +139,7 @@ class UserFactorService:
         key = _tries_key(ticket.user_id)
         await self._rate_limits.attempt_factor(client, None, key)
         async with self._database.transaction(CONSOLE) as connection:
+            await self._users.lock(connection, ticket.user_id)
             method = await self._use(connection, ticket.user_id, given.totp, given.recovery_code)
             if method is None:
                 raise InvalidSecondFactorError
@@ -157,6 +163,7 @@ class UserFactorService:
         else:
             await self._users.require_password(client, user.user_id, given.password)
         async with self._database.transaction(CONSOLE) as connection:
+            await self._users.lock(connection, user.user_id)
             method: str | None = "password"
             if given.password is None:
                 method = await self._use(connection, user.user_id, given.totp, given.recovery_code)

@@ -222,9 +222,9 @@ class Users:
     ) -> SignedInUser | None:
         """Sign in whose ticket it is, in the transaction that uses the second factor.
 
-        None if the ticket was used, the password has changed, or the user was deactivated.
+        The caller has locked the user. None if the ticket was used, the password has changed, or the user was
+        deactivated.
         """
-        await store.lock(connection, ticket.user_id)
         user = await store.by_id(connection, ticket.user_id)
         if user is None or not user.is_active or password_version(user.password_hash) != ticket.password_version:
             return None
@@ -261,6 +261,10 @@ class Users:
         if user.session_id is None:
             return None
         return await self._sessions.reprove(connection, CONSOLE, user.session_id, method, level)
+
+    async def lock(self, connection: Connection, user_id: UUID) -> None:
+        """Lock a console user before what belongs to it, until the transaction ends."""
+        await store.lock(connection, user_id)
 
     async def set_factors(
         self, connection: Connection, actor: Actor, user_id: UUID, factors: Sequence[str], action: str
