@@ -24,6 +24,7 @@ from pilotis.kit import json
 from pilotis.kit.errors import ForbiddenError, invalid
 from pilotis.security.audit.service import record
 
+_MAX_KNOWN = 10_000
 _ARMINGS_PER_MINUTE = 10
 """How many tables of an app begin to write the log in a minute, on each process: each is a schema change."""
 
@@ -47,23 +48,32 @@ class LiveAccess:
         self._database = database
         self._tables = tables
         self._known: dict[UUID, _Known] = {}
+        self._changes = 0
         self._minute = 0
         self._armed: Counter[UUID] = Counter()
 
     def forget(self, key: str) -> None:
         """Read the settings of an app again."""
+        self._changes += 1
         self._known.pop(UUID(key), None)
 
     def forget_all(self) -> None:
         """Read all settings again."""
+        self._changes += 1
         self._known.clear()
 
     async def _of(self, app_id: UUID) -> _Known:
         known = self._known.get(app_id)
         if known is None:
+            changes = self._changes
             row = await settings_store.read(self._database, app_id)
             tables: dict[str, Any] = {} if row is None else json.decode(row["tables"].encode())
-            known = self._known[app_id] = _Known("public" if row is None else row["live"], tables)
+            known = _Known("public" if row is None else row["live"], tables)
+            # A change during the query makes its result too old to keep.
+            if changes == self._changes:
+                if len(self._known) >= _MAX_KNOWN:
+                    self._known.clear()
+                self._known[app_id] = known
         return known
 
     async def require(self, principal: Principal, app: AppInfo, table_id: UUID) -> None:
