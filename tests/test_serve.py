@@ -271,6 +271,8 @@ def test_a_postgresql_that_ends_by_itself_is_started_again_with_growing_pauses(s
 
         wait_until(stored)
         seconds.append(time.monotonic() - began)
+        # It may take rows before Pilotis has seen that it runs; what is killed until then has not started.
+        wait_until(lambda number=number: server.logs().count("PostgreSQL is running again") == number + 1)
         assert seen <= {201, 503}
         assert postgres_of(server) != killed
         assert server.process.poll() is None

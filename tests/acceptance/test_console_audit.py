@@ -434,6 +434,10 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "channels.change",
         lambda app, console: console.put(f"/apps/{app.app_id}/channels", json={"channels": [{"pattern": "news"}]}),
     ),
+    "PUT /v1/apps/:app_id/live-settings": (
+        "live.settings",
+        lambda app, console: console.put(f"/apps/{app.app_id}/live-settings", json={"live": "members"}),
+    ),
     "POST /v1/apps": ("app.create", _new_app),
     "PATCH /v1/apps/:app_id": (
         "app.update",

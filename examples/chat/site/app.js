@@ -174,6 +174,7 @@ function writing(room) {
     onsubmit: attempt(async (form) => {
       const text = form.text.value;
       form.reset();
+      told = 0;
       await messages.create({ room: room.id, author: me.data.username, text });
     }),
     oninput: () => {
