@@ -16,6 +16,7 @@ from tests.accounts.authenticator import code, enrolled, finish
 from tests.accounts.test_gate import settings
 from tests.backstage import run_sql
 from tests.console import second_node
+from tests.database import connection_to
 from tests.mail.world import (
     MEMBERS,
     NEW_PASSWORD,
@@ -29,6 +30,7 @@ from tests.mail.world import (
     verified,
 )
 from tests.support import App, assert_error
+from tests.waiting import until
 
 ADA = "ada@example.com"
 
@@ -90,6 +92,17 @@ class TestTotp:
         assert_error(await finish(app, ticket, totp=code(begun["secret"], 1)), 401, "INVALID_SECOND_FACTOR")
         again = await finish(app, await ticket_of(app), totp=code(begun["secret"], 1))
         assert_error(again, 401, "INVALID_SECOND_FACTOR")
+
+    async def test_a_member_deleted_meanwhile_gets_none(self, app: App):
+        await settings(app, second_factor="optional")
+        ada = await sign_up(app, "ada")
+        blocked = "select exists (select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid)))"
+        async with connection_to(app.server) as connection:
+            async with connection.transaction():
+                await connection.execute("delete from pilotis.members where member_id = $1", ada["member_id"])
+                begun = asyncio.create_task(post(app, "/me/totp", None, ada["access_token"]))
+                await until(lambda: connection.fetchval(blocked))
+            assert_error(await begun, 401, "INVALID_TOKEN")
 
     async def test_no_other_way_in_leaves_it_out(self, app: App):
         """A05: reset and mailed code end at the second factor."""

@@ -27,7 +27,15 @@ from pilotis.accounts.store import NewProof, Proof
 from pilotis.accounts.types import EmailConfirmation, EmailTicket, EmailVerification, MailedReset, ResetRequest
 from pilotis.apps.service import Apps
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo, ReauthenticationRequiredError
+from pilotis.http.api.principals import (
+    Actor,
+    AppInfo,
+    Client,
+    InvalidTokenError,
+    MemberInfo,
+    ReauthenticationRequiredError,
+    TokenFault,
+)
 from pilotis.jobs.kinds import Job, JobKind
 from pilotis.jobs.queue import Jobs
 from pilotis.kit import clock
@@ -456,11 +464,14 @@ class Proofs:
 async def require_fresh(members: Members, connection: Connection, app: AppInfo, member: MemberInfo) -> None:
     """Raise `ReauthenticationRequiredError` unless the member has proved within five minutes who it is.
 
-    Guests are always fresh: they have nothing to prove it with. Locks the member.
+    Guests are always fresh: they have nothing to prove it with. Locks the member; raises `InvalidTokenError` if it was
+    deleted meanwhile.
     """
     state = await members.lock_account(connection, app.app_id, member.member_id)
+    if state is None:
+        raise InvalidTokenError(fault=TokenFault.REVOKED)
     began = await members.session_began(connection, app.app_id, member.session_id)
-    if state is not None and not member.is_guest and (began is None or clock.now() - began > FRESH):
+    if not member.is_guest and (began is None or clock.now() - began > FRESH):
         # Nothing weaker than the second factor, if there is one.
         passkey = ["passkey"] if "passkey" in state.factors and app.accounts.passkey else []
         codes = [one for one in state.factors if one in {"totp", "recovery_code"}] if "totp" in state.factors else []
