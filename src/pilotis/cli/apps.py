@@ -29,27 +29,20 @@ def app() -> None:
 @command(app)
 @click.argument("name", help="Display name of the app.")
 @click.option("--owner", metavar="EMAIL", help="Console user who owns it. Default: none.")
-def create(place: Place, name: str, owner: str | None) -> Outcome:
+async def create(on: Session, name: str, owner: str | None) -> Outcome:
     """Create an app and print its id, public key and secret key. The secret key is shown only once."""
     _require_name(name)
 
-    async def work(on: Session) -> dict[str, Any]:
-        owner_id = await on.users.id_of(owner) if owner is not None else None
-        app = await on.apps.create(name, owner_id)
-        return {"app_id": app.app_id, "public_key": app.public_key, "secret_key": app.secret_key}
-
-    made = place.run(work)
+    owner_id = await on.users.id_of(owner) if owner is not None else None
+    app = await on.apps.create(name, owner_id)
+    made = {"app_id": app.app_id, "public_key": app.public_key, "secret_key": app.secret_key}
     return Outcome(made, made, said=["Store the secret key safely: it is not shown again."])
 
 
 @command(app, none="There are no apps.")
-def list_(place: Place) -> list[dict[str, Any]]:
+async def list_(on: Session) -> list[dict[str, Any]]:
     """List the apps with their public keys."""
-
-    async def work(on: Session) -> list[dict[str, Any]]:
-        return [listed._asdict() for listed in await on.apps.all()]
-
-    return place.run(work)
+    return [listed._asdict() for listed in await on.apps.all()]
 
 
 @command(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
@@ -53,19 +54,24 @@ def command(
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command with the options of every command, in addition to those declared with click.
 
-    The function's first argument is a `Place`. Its result is printed: a mapping as a record, a list as a table (`none`
-    if it is empty), a string unchanged, an `Outcome` as its text; `--json` prints JSON instead. `flags` names declared
-    options that are settings, which are not passed to the function.
+    A coroutine function runs against the database, and its first argument is the `Session`. That of another one, which
+    asks for something first or needs no database, is a `Place`. The result is printed: a mapping as a record, a list as
+    a table (`none` if it is empty), a string unchanged, an `Outcome` as its text; `--json` prints JSON instead. `flags`
+    names declared options that are settings, which are not passed to the function.
     """
 
     def decorate(function: Callable[..., Any]) -> click.Command:
+        is_coroutine = inspect.iscoroutinefunction(function)
+
         @wraps(function)
         def invoke(
             data_dir: str | None, database_url: str | None, config: str | None, json: bool, **given: Any
         ) -> None:
             chosen = {flag: given.pop(flag) for flag in flags}
             settings = load(config, data_dir=data_dir, database_url=database_url, **chosen)
-            status = _print(function(Place(settings), **given), json, none)
+            place = Place(settings)
+            result = place.run(lambda on: function(on, **given)) if is_coroutine else function(place, **given)
+            status = _print(result, json, none)
             if status:
                 raise click.exceptions.Exit(status)
 

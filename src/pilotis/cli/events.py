@@ -7,7 +7,7 @@ from uuid import UUID
 
 import click
 
-from pilotis.cli.command import Outcome, Place, app_option, command, told
+from pilotis.cli.command import Outcome, app_option, command, told
 
 if TYPE_CHECKING:
     from pilotis.cli.session import Session
@@ -34,57 +34,45 @@ def event() -> None:
 @click.option(
     "--source", metavar="JSON", help='Derive the event from rows: {"event", "table_id", "fields", "member_from"}.'
 )
-def set_(
-    place: Place, name: str, app: UUID, title: str, scope: str | None, example: str | None, source: str | None
+async def set_(
+    on: Session, name: str, app: UUID, title: str, scope: str | None, example: str | None, source: str | None
 ) -> Outcome:
     """Declare an event type, or replace it."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-
-        body = _body(title, scope, example, source)
-        info = await on.apps.by_id(app)
-        declared, is_new = await _feature(on).types.put(info, OPERATOR, name, body)
-        return {"event_type": declared.event_type, "version": declared.version, "new": is_new}
-
-    done = place.run(work)
+    body = _body(title, scope, example, source)
+    info = await on.apps.by_id(app)
+    declared, is_new = await _feature(on).types.put(info, OPERATOR, name, body)
+    done = {"event_type": declared.event_type, "version": declared.version, "new": is_new}
     verb = "declared" if done["new"] else "replaced"
     return told(done, f"The event type {name} is {verb}; its version is {done['version']}.")
 
 
 @command(event_type, none="The app has declared no event type.")
 @app_option()
-def list_(place: Place, app: UUID) -> list[dict[str, Any]]:
+async def list_(on: Session, app: UUID) -> list[dict[str, Any]]:
     """List the event types that an app has declared."""
-
-    async def work(on: Session) -> list[dict[str, Any]]:
-        await on.apps.by_id(app)
-        return [
-            {
-                "event_type": one.event_type,
-                "title": one.title,
-                "scope": one.required_scope,
-                "derived": one.source is not None,
-            }
-            for one in await _feature(on).types.all(app)
-        ]
-
-    return place.run(work)
+    await on.apps.by_id(app)
+    return [
+        {
+            "event_type": one.event_type,
+            "title": one.title,
+            "scope": one.required_scope,
+            "derived": one.source is not None,
+        }
+        for one in await _feature(on).types.all(app)
+    ]
 
 
 @command(event_type)
 @click.argument("name", metavar="TYPE", help="The event type, such as order.paid.")
 @app_option()
-def delete(place: Place, name: str, app: UUID) -> Outcome:
+async def delete(on: Session, name: str, app: UUID) -> Outcome:
     """Delete an event type."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-
-        await _feature(on).types.delete(await on.apps.by_id(app), OPERATOR, name)
-        return {"deleted": name}
-
-    return told(place.run(work), f"The event type {name} is deleted.")
+    await _feature(on).types.delete(await on.apps.by_id(app), OPERATOR, name)
+    return told({"deleted": name}, f"The event type {name} is deleted.")
 
 
 @command(event)
@@ -92,23 +80,18 @@ def delete(place: Place, name: str, app: UUID) -> Outcome:
 @app_option()
 @click.option("--data", metavar="JSON", default="{}", help="The data, an object.")
 @click.option("--key", help="An idempotency key: later events with the same key are ignored.")
-def publish(place: Place, type_: str, app: UUID, data: str, key: str | None) -> Outcome:
+async def publish(on: Session, type_: str, app: UUID, data: str, key: str | None) -> Outcome:
     """Publish an event of a type that the app has declared."""
+    import msgspec
 
-    async def work(on: Session) -> dict[str, Any]:
-        import msgspec
+    from pilotis.http.api.principals import OPERATOR
+    from pilotis.integrations.types import OneEvent
+    from pilotis.kit.ids import uuid7
 
-        from pilotis.http.api.principals import OPERATOR
-        from pilotis.integrations.types import OneEvent
-        from pilotis.kit.ids import uuid7
-
-        one = OneEvent(event_type=type_, data=msgspec.Raw(_json(data, "--data")), idempotency_key=key)
-        await on.apps.by_id(app)
-        (published,) = await _feature(on).publishing.publish(app, OPERATOR, [one], [uuid7()])
-        plain: dict[str, Any] = msgspec.to_builtins(published)
-        return plain
-
-    done = place.run(work)
+    one = OneEvent(event_type=type_, data=msgspec.Raw(_json(data, "--data")), idempotency_key=key)
+    await on.apps.by_id(app)
+    (published,) = await _feature(on).publishing.publish(app, OPERATOR, [one], [uuid7()])
+    done: dict[str, Any] = msgspec.to_builtins(published)
     before = "had already been published with this key; nothing was sent" if done["duplicate"] else "is published"
     return told(done, f"The event {done['id']} of type {type_} {before}.")
 

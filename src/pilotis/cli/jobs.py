@@ -8,7 +8,7 @@ from uuid import UUID
 import click
 import msgspec
 
-from pilotis.cli.command import Outcome, Place, command
+from pilotis.cli.command import Outcome, command
 from pilotis.http.api.principals import OPERATOR
 
 if TYPE_CHECKING:
@@ -23,27 +23,19 @@ def jobs() -> None:
 
 @command(jobs)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, help="Maximum number of jobs. Default: 100.")
-def list_(place: Place, limit: int) -> Outcome:
+async def list_(on: Session, limit: int) -> Outcome:
     """List dead jobs with their last errors, newest first. They are kept for two weeks."""
-
-    async def work(on: Session) -> list[dict[str, Any]]:
-        found = await on.features.get(_feature()).dead_jobs.all(limit)
-        return [{**one._asdict(), "error": one.error and msgspec.to_builtins(one.error)} for one in found]
-
-    found = place.run(work)
+    dead = await on.features.get(_feature()).dead_jobs.all(limit)
+    found = [{**one._asdict(), "error": one.error and msgspec.to_builtins(one.error)} for one in dead]
     lines = [_line(one) for one in found]
     return Outcome(found, lines or ["There are no dead jobs."])
 
 
 @command(jobs)
 @click.argument("job_id", type=click.UUID, help="The job's id, as `jobs list` shows it.")
-def retry(place: Place, job_id: UUID) -> Outcome:
+async def retry(on: Session, job_id: UUID) -> Outcome:
     """Retry a dead job, with all of its attempts."""
-
-    async def work(on: Session) -> dict[str, Any]:
-        return (await on.features.get(_feature()).dead_jobs.retry(job_id, OPERATOR))._asdict()
-
-    revived = place.run(work)
+    revived = (await on.features.get(_feature()).dead_jobs.retry(job_id, OPERATOR))._asdict()
     return Outcome(revived, [f"The job {job_id} ({revived['kind']}) is due again; a running server starts it now."])
 
 

@@ -58,14 +58,10 @@ def create(place: Place, app: UUID, secret: bool | None, name: str, origin: tupl
 @command(key, none="The app has no keys.")
 @app_option()
 @_SECRET
-def list_(place: Place, app: UUID, secret: bool | None) -> list[dict[str, Any]]:
+async def list_(on: Session, app: UUID, secret: bool | None) -> list[dict[str, Any]]:
     """List the active keys and when they were last used. Only the first characters of a secret key are shown."""
-
-    async def work(on: Session) -> list[dict[str, Any]]:
-        await on.apps.by_id(app)
-        return [found._asdict() for found in await on.keyring.in_force(app, secret=secret)]
-
-    return place.run(work)
+    await on.apps.by_id(app)
+    return [found._asdict() for found in await on.keyring.in_force(app, secret=secret)]
 
 
 @command(key)

@@ -33,13 +33,9 @@ def keys() -> None:
 
 
 @command(keys)
-def create(place: Place) -> Outcome:
+async def create(on: Session) -> Outcome:
     """Create the first key. Running servers sign with it immediately."""
-
-    async def work(on: Session) -> dict[str, Any]:
-        return _fields(await _keys(on).create())
-
-    made = place.run(work)
+    made = _fields(await _keys(on).create())
     return Outcome(made, [f"The key {made['kid']} signs OAuth tokens from now on."])
 
 
@@ -49,36 +45,24 @@ def create(place: Place) -> Outcome:
     is_flag=True,
     help="After a theft: the new key signs immediately, and all tokens signed with the old one become invalid.",
 )
-def rotate(place: Place, now: bool) -> Outcome:
+async def rotate(on: Session, now: bool) -> Outcome:
     """Rotate the key. The new one signs after ten minutes; the old one verifies tokens for one more day."""
-
-    async def work(on: Session) -> dict[str, Any]:
-        return _fields(await _keys(on).rotate(at_once=now))
-
-    made = place.run(work)
+    made = _fields(await _keys(on).rotate(at_once=now))
     return Outcome(made, [f"The key {made['kid']} signs OAuth tokens from {made['signs_from']} on."])
 
 
 @command(keys, none="There is no key; `pilotis oauth keys create` creates one.")
-def list_(place: Place) -> list[dict[str, Any]]:
+async def list_(on: Session) -> list[dict[str, Any]]:
     """List the keys: the one that signs, the next one, and those that still verify."""
-
-    async def work(on: Session) -> list[dict[str, Any]]:
-        return [_fields(found) for found in await _keys(on).all()]
-
-    return place.run(work)
+    return [_fields(found) for found in await _keys(on).all()]
 
 
 @command(keys)
-def export(place: Place) -> Outcome:
+async def export(on: Session) -> Outcome:
     """Print the public key set as JSON, like `/.well-known/jwks.json`."""
-
-    async def work(on: Session) -> Any:
-        return (await _keys(on).current()).key_set()
-
     from pilotis.kit import json
 
-    found = place.run(work)
+    found = (await _keys(on).current()).key_set()
     return Outcome(found, [json.encode(found).decode()])
 
 
@@ -110,49 +94,37 @@ def scope() -> None:
 @click.option("--description", default="", help="More about it, for members.")
 @click.option("--default", "is_default", is_flag=True, help="Granted to clients that ask for no scope.")
 @click.option("--required", "is_required", is_flag=True, help="No member can decline it.")
-def set_(
-    place: Place, name: str, app: UUID, title: str, description: str, is_default: bool, is_required: bool
+async def set_(
+    on: Session, name: str, app: UUID, title: str, description: str, is_default: bool, is_required: bool
 ) -> Outcome:
     """Offer a scope, or change what it means."""
+    from pilotis.http.api.principals import OPERATOR
+    from pilotis.oauth.types import ApiScopeChange
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-        from pilotis.oauth.types import ApiScopeChange
-
-        await on.apps.by_id(app)
-        change = ApiScopeChange(title, description, is_default, is_required)
-        return _fields(await _clients(on).put_scope(app, OPERATOR, name, change))
-
-    made = place.run(work)
+    await on.apps.by_id(app)
+    change = ApiScopeChange(title, description, is_default, is_required)
+    made = _fields(await _clients(on).put_scope(app, OPERATOR, name, change))
     return told(made, f"Clients of the app may ask for {name}; members read: {made['title']}.")
 
 
 @command(scope, "list", none="The app offers no scopes of its own.")
 @app_option()
-def list_scopes(place: Place, app: UUID) -> list[dict[str, Any]]:
+async def list_scopes(on: Session, app: UUID) -> list[dict[str, Any]]:
     """List the app's own scopes."""
+    from pilotis.http.api.schemas import Paging
 
-    async def work(on: Session) -> list[dict[str, Any]]:
-        from pilotis.http.api.schemas import Paging
-
-        page = await _clients(on).scopes(await on.apps.by_id(app), Paging(limit=_ALL))
-        return [_fields(found) for found in page.data]
-
-    return place.run(work)
+    page = await _clients(on).scopes(await on.apps.by_id(app), Paging(limit=_ALL))
+    return [_fields(found) for found in page.data]
 
 
 @command(scope, "delete")
 @click.argument("name", help="The scope's name, such as orders:read.")
 @app_option()
-def delete_scope(place: Place, name: str, app: UUID) -> Outcome:
+async def delete_scope(on: Session, name: str, app: UUID) -> Outcome:
     """Withdraw a scope that no client may ask for."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> None:
-        from pilotis.http.api.principals import OPERATOR
-
-        await _clients(on).delete_scope(app, OPERATOR, name)
-
-    place.run(work)
+    await _clients(on).delete_scope(app, OPERATOR, name)
     return Outcome({"name": name}, [f"The app no longer offers {name}."])
 
 
@@ -172,8 +144,8 @@ _SCOPES = click.option("--scope", "scopes", metavar="NAME", multiple=True, help=
 @_SCOPES
 @click.option("--public", is_flag=True, help="Without a secret, such as an app on a phone or a page.")
 @click.option("--own", is_flag=True, help="Acts for itself (client_credentials), and signs nobody in.")
-def create_client(
-    place: Place,
+async def create_client(
+    on: Session,
     app: UUID,
     name: str,
     redirect_uri: tuple[str, ...],
@@ -182,52 +154,40 @@ def create_client(
     own: bool,
 ) -> Outcome:
     """Register a client and print it. Its secret is shown only once."""
+    from pilotis.http.api.principals import OPERATOR
+    from pilotis.oauth.registry import find_client
+    from pilotis.oauth.types import NewClient
 
-    async def work(on: Session) -> tuple[dict[str, Any], bool]:
-        from pilotis.http.api.principals import OPERATOR
-        from pilotis.oauth.registry import find_client
-        from pilotis.oauth.types import NewClient
-
-        await on.apps.by_id(app)
-        new = NewClient(name, redirect_uris=list(redirect_uri), scopes=list(scopes) or ([] if own else ["openid"]))
-        if public:
-            new.token_endpoint_auth_method = "none"  # noqa: S105 - a name
-        if own:
-            new.grant_types = ["client_credentials"]
-        made = _fields(await _clients(on).create(app, OPERATOR, new, source="cli"))
-        known = await find_client(on.database, made["client_id"])
-        return made, known is not None and known.provider.is_provider
-
-    made, is_provider = place.run(work)
+    await on.apps.by_id(app)
+    new = NewClient(name, redirect_uris=list(redirect_uri), scopes=list(scopes) or ([] if own else ["openid"]))
+    if public:
+        new.token_endpoint_auth_method = "none"  # noqa: S105 - a name
+    if own:
+        new.grant_types = ["client_credentials"]
+    made = _fields(await _clients(on).create(app, OPERATOR, new, source="cli"))
+    known = await find_client(on.database, made["client_id"])
+    is_provider = known is not None and known.provider.is_provider
     said = [_NOT_SHOWN_AGAIN] if made.get("client_secret") else []
     return Outcome(made, _shown(made), said=said if is_provider else [*said, _NO_PROVIDER])
 
 
 @command(client, "list", none="The app has no clients.")
 @app_option()
-def list_clients(place: Place, app: UUID) -> list[dict[str, Any]]:
+async def list_clients(on: Session, app: UUID) -> list[dict[str, Any]]:
     """List the app's clients, the oldest first."""
+    from pilotis.http.api.schemas import Paging
 
-    async def work(on: Session) -> list[dict[str, Any]]:
-        from pilotis.http.api.schemas import Paging
-
-        page = await _clients(on).page(await on.apps.by_id(app), Paging(limit=_ALL))
-        shown = ("client_id", "name", "client_type", "is_active", "source", "last_used_at")
-        return [{name: getattr(found, name) for name in shown} for found in page.data]
-
-    return place.run(work)
+    page = await _clients(on).page(await on.apps.by_id(app), Paging(limit=_ALL))
+    shown = ("client_id", "name", "client_type", "is_active", "source", "last_used_at")
+    return [{name: getattr(found, name) for name in shown} for found in page.data]
 
 
 @command(client, "show")
 @click.argument("client_id", help="The client's id.")
 @app_option()
-def show_client(place: Place, client_id: str, app: UUID) -> dict[str, Any]:
+async def show_client(on: Session, client_id: str, app: UUID) -> dict[str, Any]:
     """Show a client."""
-
-    async def work(on: Session) -> dict[str, Any]:
-        return _fields(await _clients(on).read(app, client_id))
-
-    return place.run(work)
+    return _fields(await _clients(on).read(app, client_id))
 
 
 @command(client, "update")
@@ -237,8 +197,8 @@ def show_client(place: Place, client_id: str, app: UUID) -> dict[str, Any]:
 @_REDIRECTS
 @_SCOPES
 @click.option("--active/--inactive", "is_active", default=None, help="Whether it may be used.")
-def update_client(
-    place: Place,
+async def update_client(
+    on: Session,
     client_id: str,
     app: UUID,
     name: str | None,
@@ -247,22 +207,18 @@ def update_client(
     is_active: bool | None,
 ) -> Outcome:
     """Change a client; lists that are given replace the ones it has."""
+    from msgspec import UNSET
 
-    async def work(on: Session) -> dict[str, Any]:
-        from msgspec import UNSET
+    from pilotis.http.api.principals import OPERATOR
+    from pilotis.oauth.types import ClientChange
 
-        from pilotis.http.api.principals import OPERATOR
-        from pilotis.oauth.types import ClientChange
-
-        change = ClientChange(
-            name=name or UNSET,
-            redirect_uris=list(redirect_uri) or UNSET,
-            scopes=list(scopes) or UNSET,
-            is_active=UNSET if is_active is None else is_active,
-        )
-        return _fields(await _clients(on).change(app, OPERATOR, client_id, change))
-
-    changed = place.run(work)
+    change = ClientChange(
+        name=name or UNSET,
+        redirect_uris=list(redirect_uri) or UNSET,
+        scopes=list(scopes) or UNSET,
+        is_active=UNSET if is_active is None else is_active,
+    )
+    changed = _fields(await _clients(on).change(app, OPERATOR, client_id, change))
     return Outcome(changed, _shown(changed), said=["The client is changed."])
 
 
@@ -270,15 +226,11 @@ def update_client(
 @click.argument("client_id", help="The client's id.")
 @app_option()
 @click.option("--now", is_flag=True, help="After a leak: the secret before is void at once, not after a day.")
-def rotate_secret(place: Place, client_id: str, app: UUID, now: bool) -> Outcome:
+async def rotate_secret(on: Session, client_id: str, app: UUID, now: bool) -> Outcome:
     """Replace a client's secret and print the new one."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-
-        return _fields(await _clients(on).regenerate_secret(app, OPERATOR, client_id, 0 if now else 86_400))
-
-    made = place.run(work)
+    made = _fields(await _clients(on).regenerate_secret(app, OPERATOR, client_id, 0 if now else 86_400))
     until = made["previous_secret_expires_at"]
     before = f"The previous secret is valid until {until}." if until else "The previous secret is no longer valid."
     return Outcome(made, _shown(made), said=[_NOT_SHOWN_AGAIN, before])
@@ -287,15 +239,11 @@ def rotate_secret(place: Place, client_id: str, app: UUID, now: bool) -> Outcome
 @command(client, "delete")
 @click.argument("client_id", help="The client's id.")
 @app_option()
-def delete_client(place: Place, client_id: str, app: UUID) -> Outcome:
+async def delete_client(on: Session, client_id: str, app: UUID) -> Outcome:
     """Delete a client: its tokens are void at once."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> None:
-        from pilotis.http.api.principals import OPERATOR
-
-        await _clients(on).delete(app, OPERATOR, client_id)
-
-    place.run(work)
+    await _clients(on).delete(app, OPERATOR, client_id)
     return Outcome({"client_id": client_id}, [f"The client {client_id} is deleted, and its tokens are void."])
 
 

@@ -37,13 +37,9 @@ def storage() -> None:
 @click.option(
     "--access", default="Public", help="Who may upload, delete and read: Public, AppMember, Creator or Secret."
 )
-def create(place: Place, name: str, app: UUID, access: str) -> Outcome:
+async def create(on: Session, name: str, app: UUID, access: str) -> Outcome:
     """Create a file storage and print its id."""
-
-    async def work(on: Session) -> dict[str, Any]:
-        return await _create(on, app, name, access)
-
-    made = place.run(work)
+    made = await _create(on, app, name, access)
     return Outcome(
         made, made, said=[f"Clients ask for uploads at /v1/public/storages/files/{made['id']}/presigned-url."]
     )
@@ -51,26 +47,22 @@ def create(place: Place, name: str, app: UUID, access: str) -> Outcome:
 
 @command(storage, none="The app has no file storages.")
 @app_option()
-def list_(place: Place, app: UUID) -> list[dict[str, Any]]:
+async def list_(on: Session, app: UUID) -> list[dict[str, Any]]:
     """List an app's file storages with their number of files and bytes."""
-
-    async def work(on: Session) -> list[dict[str, Any]]:
-        await on.apps.by_id(app)
-        return [
-            {
-                "id": one.id,
-                "name": one.name,
-                "files": one.file_count,
-                "bytes": one.used_bytes,
-                "quota": one.quota_bytes,
-                "upload": one.upload_access.value,
-                "delete": one.delete_access.value,
-                "read": one.read_access.value,
-            }
-            for one in await _storages(on).all(app)
-        ]
-
-    return place.run(work)
+    await on.apps.by_id(app)
+    return [
+        {
+            "id": one.id,
+            "name": one.name,
+            "files": one.file_count,
+            "bytes": one.used_bytes,
+            "quota": one.quota_bytes,
+            "upload": one.upload_access.value,
+            "delete": one.delete_access.value,
+            "read": one.read_access.value,
+        }
+        for one in await _storages(on).all(app)
+    ]
 
 
 @storage.group()
@@ -118,24 +110,19 @@ def set_(place: Place, storage: str, file: Path | None, app: UUID, none: bool) -
 @command(storage)
 @click.option("--before", metavar="AGE", default="24h", help="Ignore bytes that are younger: 30m, 24h, 7d.")
 @click.option("--apply", is_flag=True, help="Delete bytes that no file refers to.")
-def reconcile(place: Place, before: str, apply: bool) -> Outcome:
+async def reconcile(on: Session, before: str, apply: bool) -> Outcome:
     """Compare the database and the object store in both directions. Changes nothing without --apply.
 
     Exits with 1 if the bytes of listed files are missing; their entries are never changed.
     """
+    from pilotis.files.cleaning import Cleaning
+
     age = _age(before)
-
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.files.cleaning import Cleaning
-
-        blobs = _store(on.settings)
-        try:
-            found = await Cleaning(on.database, blobs).reconcile(age, apply=apply)
-        finally:
-            await blobs.close()
-        return found._asdict()
-
-    found = place.run(work)
+    blobs = _store(on.settings)
+    try:
+        found = (await Cleaning(on.database, blobs).reconcile(age, apply=apply))._asdict()
+    finally:
+        await blobs.close()
     return Outcome(found, _summary(found), int(bool(found["missing"])), _advice(found, before, apply=apply))
 
 

@@ -111,8 +111,8 @@ def import_(
 @click.option(
     "--neutralise-formulas", is_flag=True, help="Put ' before CSV texts that a spreadsheet would evaluate as a formula."
 )
-def export(
-    place: Place,
+async def export(
+    on: Session,
     app: UUID,
     table: str,
     format_: str | None,
@@ -126,16 +126,13 @@ def export(
 
     chosen = ExportOptions(format=_format(format_, out), own_fields=own_fields, neutralise_formulas=neutralise_formulas)
 
-    async def work(on: Session) -> None:
-        async with aclosing(transfers.export(on, app, table, chosen)) as chunks:
-            if out == "-":
-                async for chunk in chunks:
-                    sys.stdout.buffer.write(chunk)
-                sys.stdout.buffer.flush()
-            else:
-                await transfers.save(chunks, Path(out))
-
-    place.run(work)
+    async with aclosing(transfers.export(on, app, table, chosen)) as chunks:
+        if out == "-":
+            async for chunk in chunks:
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+        else:
+            await transfers.save(chunks, Path(out))
 
 
 @command(rules)

@@ -61,15 +61,14 @@ def reset(place: Place, email: str) -> Outcome:
 
 @command(user, "reset-factors")
 @_EMAIL
-def reset_factors(place: Place, email: str) -> Outcome:
+async def reset_factors(on: Session, email: str) -> Outcome:
     """Remove the second factors of a console user that has lost them. The password alone is enough then."""
+    from pilotis.user_accounts.feature import UserAccountsFeature
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.user_accounts.feature import UserAccountsFeature
-
-        return {"user_id": await on.features.get(UserAccountsFeature).factors.reset(email), "email": email}
-
-    return told(place.run(work), f"{email} signs in with the password alone.")
+    return told(
+        {"user_id": await on.features.get(UserAccountsFeature).factors.reset(email), "email": email},
+        f"{email} signs in with the password alone.",
+    )
 
 
 @command(user)
@@ -97,13 +96,9 @@ def activate(place: Place, email: str) -> Outcome:
 
 @command(user, "allow-apps")
 @_EMAIL
-def allow_apps(place: Place, email: str) -> Outcome:
+async def allow_apps(on: Session, email: str) -> Outcome:
     """Let a console user create apps who was invited only to look at some."""
-
-    async def work(on: Session) -> dict[str, Any]:
-        return {"user_id": await on.users.allow_apps(email), "email": email}
-
-    return told(place.run(work), f"{email} may create apps.")
+    return told({"user_id": await on.users.allow_apps(email), "email": email}, f"{email} may create apps.")
 
 
 def _set_active(place: Place, email: str, *, is_active: bool) -> dict[str, Any]:

@@ -22,18 +22,15 @@ def views() -> None:
 
 @command(views, none="The app has no views.")
 @app_option()
-def list_(place: Place, app: UUID) -> list[dict[str, Any]]:
+async def list_(on: Session, app: UUID) -> list[dict[str, Any]]:
     """List an app's views."""
     from pilotis.cli import saved_views
 
-    async def work(on: Session) -> list[dict[str, Any]]:
-        found = await saved_views.all_of(on, await on.apps.by_id(app))
-        return [
-            {"name": one.name, "table": one.table, "run_as": one.run_as, "cache_seconds": one.cache_seconds}
-            for one in found
-        ]
-
-    return place.run(work)
+    found = await saved_views.all_of(on, await on.apps.by_id(app))
+    return [
+        {"name": one.name, "table": one.table, "run_as": one.run_as, "cache_seconds": one.cache_seconds}
+        for one in found
+    ]
 
 
 @command(views)
@@ -56,16 +53,12 @@ def show(place: Place, name: str | None, app: UUID) -> Outcome:
 @command(views, "set")
 @click.argument("file", type=click.Path(path_type=Path), help="One view, or several under `views`, in YAML or JSON.")
 @app_option()
-def set_(place: Place, file: Path, app: UUID) -> Outcome:
+async def set_(on: Session, file: Path, app: UUID) -> Outcome:
     """Create or replace views by their names, as a file defines them. `table_id` may be the table's title."""
     from pilotis.cli import definitions, saved_views
 
     given = definitions.read(file)
-
-    async def work(on: Session) -> list[str]:
-        return await saved_views.save(on, await on.apps.by_id(app), given)
-
-    saved = place.run(work)
+    saved = await saved_views.save(on, await on.apps.by_id(app), given)
     return told({"saved": saved}, *(f"The view {name} is saved." for name in saved))
 
 
@@ -79,14 +72,11 @@ def set_(place: Place, file: Path, app: UUID) -> Outcome:
     multiple=True,
     help="A parameter, as in a URL; can be repeated.",
 )
-def call(place: Place, name: str, app: UUID, params: tuple[str, ...]) -> Outcome:
+async def call(on: Session, name: str, app: UUID, params: tuple[str, ...]) -> Outcome:
     """Call a view as the app, and print the documents that come out, one a line."""
     from pilotis.cli import saved_views
 
-    async def work(on: Session) -> dict[str, Any]:
-        return await saved_views.called(on, await on.apps.by_id(app), name, params)
-
-    answer = place.run(work)
+    answer = await saved_views.called(on, await on.apps.by_id(app), name, params)
     lines = [json.encode(one).decode() for one in answer["data"]]
     return Outcome(answer, lines, said=[] if lines else ["It answers no documents."])
 
@@ -94,12 +84,9 @@ def call(place: Place, name: str, app: UUID, params: tuple[str, ...]) -> Outcome
 @command(views)
 @click.argument("name", metavar="NAME", help="The view's name.")
 @app_option()
-def delete(place: Place, name: str, app: UUID) -> Outcome:
+async def delete(on: Session, name: str, app: UUID) -> Outcome:
     """Delete a view."""
     from pilotis.cli import saved_views
 
-    async def work(on: Session) -> None:
-        await saved_views.delete(on, await on.apps.by_id(app), name)
-
-    place.run(work)
+    await saved_views.delete(on, await on.apps.by_id(app), name)
     return told({"deleted": name}, f"The view {name} is deleted.")

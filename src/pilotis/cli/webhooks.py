@@ -36,69 +36,53 @@ def webhook() -> None:
 @click.option("--event", "events", metavar="TYPE", multiple=True, default=["*"], help="An event type; can be repeated.")
 @click.option("--table", "tables", type=click.UUID, metavar="ID", multiple=True, help="Only events of this table.")
 @click.option("--name", default="", help="A display name.")
-def create(place: Place, url: str, app: UUID, events: tuple[str, ...], tables: tuple[UUID, ...], name: str) -> Any:
+async def create(on: Session, url: str, app: UUID, events: tuple[str, ...], tables: tuple[UUID, ...], name: str) -> Any:
     """Create a webhook and print its secret, which is shown only once."""
+    from pilotis.http.api.principals import OPERATOR
+    from pilotis.kit.ids import uuid7
+    from pilotis.webhooks.types import NewWebhook
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-        from pilotis.kit.ids import uuid7
-        from pilotis.webhooks.types import NewWebhook
-
-        given = {"url": url, "event_types": list(events), "name": name, "table_ids": list(tables) or None}
-        new = _checked(given, NewWebhook)
-        created = await _feature(on).webhooks.create(await on.apps.by_id(app), OPERATOR, uuid7(), new)
-        return {"id": str(created.id), "url": created.url, "secret": created.secret}
-
-    made = place.run(work)
+    given = {"url": url, "event_types": list(events), "name": name, "table_ids": list(tables) or None}
+    new = _checked(given, NewWebhook)
+    created = await _feature(on).webhooks.create(await on.apps.by_id(app), OPERATOR, uuid7(), new)
+    made = {"id": str(created.id), "url": created.url, "secret": created.secret}
     return Outcome(made, made, said=["The secret signs each delivery. Store it safely: it is not shown again."])
 
 
 @command(webhook, none="The app has no webhooks.")
 @app_option()
-def list_(place: Place, app: UUID) -> list[dict[str, Any]]:
+async def list_(on: Session, app: UUID) -> list[dict[str, Any]]:
     """List an app's webhooks."""
+    from pilotis.http.api.schemas import Paging
 
-    async def work(on: Session) -> list[dict[str, Any]]:
-        from pilotis.http.api.schemas import Paging
-
-        page = await _feature(on).webhooks.page(await on.apps.by_id(app), Paging(limit=1000))
-        return [_fields(one, _LISTED) for one in page.data]
-
-    return place.run(work)
+    page = await _feature(on).webhooks.page(await on.apps.by_id(app), Paging(limit=1000))
+    return [_fields(one, _LISTED) for one in page.data]
 
 
 @command(webhook)
 @_ID
 @app_option()
-def show(place: Place, webhook_id: UUID, app: UUID) -> dict[str, Any]:
+async def show(on: Session, webhook_id: UUID, app: UUID) -> dict[str, Any]:
     """Show a webhook and the results of its deliveries."""
-
-    async def work(on: Session) -> dict[str, Any]:
-        details = await _feature(on).webhooks.details(await on.apps.by_id(app), webhook_id)
-        found = _plain(details)
-        stats: dict[str, Any] = found.pop("stats")
-        return found | stats
-
-    return place.run(work)
+    details = await _feature(on).webhooks.details(await on.apps.by_id(app), webhook_id)
+    found = _plain(details)
+    stats: dict[str, Any] = found.pop("stats")
+    return found | stats
 
 
 @command(webhook)
 @_ID
 @app_option()
 @click.option("--event", default="webhook.test", metavar="TYPE", help="The type whose example is sent.")
-def test(place: Place, webhook_id: UUID, app: UUID, event: str) -> Outcome:
+async def test(on: Session, webhook_id: UUID, app: UUID, event: str) -> Outcome:
     """Send an example now, from this machine. Exits with 1 if the receiver does not accept it."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-
-        try:
-            result = await _feature(on).deliveries.test(await on.apps.by_id(app), OPERATOR, webhook_id, event)
-        finally:
-            await on.floor.close_outgoing()
-        return _plain(result)
-
-    found = place.run(work)
+    try:
+        result = await _feature(on).deliveries.test(await on.apps.by_id(app), OPERATOR, webhook_id, event)
+    finally:
+        await on.floor.close_outgoing()
+    found = _plain(result)
     answer = f"answered {found['status_code']}" if found["status_code"] else f"did not answer ({found['error']})"
     verdict = "accepted" if found["success"] else "did not accept"
     sentence = f"The receiver {verdict} the example: it {answer} after {found['duration_ms']} ms."
@@ -110,17 +94,13 @@ def test(place: Place, webhook_id: UUID, app: UUID, event: str) -> Outcome:
 @app_option()
 @click.option("--status", type=click.Choice(["pending", "succeeded", "failed", "cancelled"]), help="Only these.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, help="Maximum number of deliveries. Default: 20.")
-def logs(place: Place, webhook_id: UUID, app: UUID, status: str | None, limit: int) -> list[dict[str, Any]]:
+async def logs(on: Session, webhook_id: UUID, app: UUID, status: str | None, limit: int) -> list[dict[str, Any]]:
     """List deliveries, newest first."""
+    from pilotis.webhooks.types import LogQuery
 
-    async def work(on: Session) -> list[dict[str, Any]]:
-        from pilotis.webhooks.types import LogQuery
-
-        query = _checked({"status": status, "limit": limit}, LogQuery)
-        page = await _feature(on).deliveries.page(await on.apps.by_id(app), webhook_id, query)
-        return [_fields(one, _LOGGED) for one in page.data]
-
-    return place.run(work)
+    query = _checked({"status": status, "limit": limit}, LogQuery)
+    page = await _feature(on).deliveries.page(await on.apps.by_id(app), webhook_id, query)
+    return [_fields(one, _LOGGED) for one in page.data]
 
 
 @command(webhook)
@@ -129,16 +109,12 @@ def logs(place: Place, webhook_id: UUID, app: UUID, status: str | None, limit: i
     "delivery_id", metavar="DELIVERY", type=click.UUID, help="The delivery's id, as `webhook logs` shows it."
 )
 @app_option()
-def redeliver(place: Place, webhook_id: UUID, delivery_id: UUID, app: UUID) -> Outcome:
+async def redeliver(on: Session, webhook_id: UUID, delivery_id: UUID, app: UUID) -> Outcome:
     """Send a delivery again."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-
-        info = await on.apps.by_id(app)
-        return _fields(await _feature(on).deliveries.redeliver(info, OPERATOR, webhook_id, delivery_id), _LOGGED)
-
-    done = place.run(work)
+    info = await on.apps.by_id(app)
+    done = _fields(await _feature(on).deliveries.redeliver(info, OPERATOR, webhook_id, delivery_id), _LOGGED)
     return Outcome(done, done, said=["A running server sends it now; `pilotis webhook logs` shows the result."])
 
 
@@ -147,20 +123,16 @@ def redeliver(place: Place, webhook_id: UUID, delivery_id: UUID, app: UUID) -> O
 @app_option()
 @click.option("--since", type=click.DateTime(), required=True, metavar="TIME", help="In UTC, as 2026-01-31T09:30:00.")
 @click.option("--all", "everything", is_flag=True, help="Also those that were delivered.")
-def recover(place: Place, webhook_id: UUID, app: UUID, since: datetime, everything: bool) -> Outcome:
+async def recover(on: Session, webhook_id: UUID, app: UUID, since: datetime, everything: bool) -> Outcome:
     """Resend all deliveries that have failed since a time."""
+    from datetime import UTC
 
-    async def work(on: Session) -> dict[str, Any]:
-        from datetime import UTC
+    from pilotis.http.api.principals import OPERATOR
+    from pilotis.webhooks.types import Recovery
 
-        from pilotis.http.api.principals import OPERATOR
-        from pilotis.webhooks.types import Recovery
-
-        wanted = Recovery(since=since.replace(tzinfo=UTC), include_succeeded=everything)
-        info = await on.apps.by_id(app)
-        return _plain(await _feature(on).deliveries.recover(info, OPERATOR, webhook_id, wanted))
-
-    done = place.run(work)
+    wanted = Recovery(since=since.replace(tzinfo=UTC), include_succeeded=everything)
+    info = await on.apps.by_id(app)
+    done = _plain(await _feature(on).deliveries.recover(info, OPERATOR, webhook_id, wanted))
     ahead = "A running server sends them now; `pilotis webhook logs` shows the results."
     return told(done, f"Deliveries to resend: {done['queued']}.", *([ahead] if done["queued"] else []))
 
@@ -174,16 +146,12 @@ def recover(place: Place, webhook_id: UUID, app: UUID, since: datetime, everythi
     default=86_400,
     help="Seconds during which the old secret signs too.",
 )
-def rotate_secret(place: Place, webhook_id: UUID, app: UUID, overlap: int) -> Outcome:
+async def rotate_secret(on: Session, webhook_id: UUID, app: UUID, overlap: int) -> Outcome:
     """Replace a webhook's secret and print it."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-
-        info = await on.apps.by_id(app)
-        return _plain(await _feature(on).webhooks.rotate(info, OPERATOR, webhook_id, overlap))
-
-    done = place.run(work)
+    info = await on.apps.by_id(app)
+    done = _plain(await _feature(on).webhooks.rotate(info, OPERATOR, webhook_id, overlap))
     sentence = f"Deliveries are signed with the new secret, and for {overlap} seconds with the old one too."
     return Outcome(done, done, said=[f"{sentence} It is not shown again."])
 
@@ -191,16 +159,15 @@ def rotate_secret(place: Place, webhook_id: UUID, app: UUID, overlap: int) -> Ou
 @command(webhook)
 @_ID
 @app_option()
-def delete(place: Place, webhook_id: UUID, app: UUID) -> Outcome:
+async def delete(on: Session, webhook_id: UUID, app: UUID) -> Outcome:
     """Delete a webhook and cancel its pending deliveries."""
+    from pilotis.http.api.principals import OPERATOR
 
-    async def work(on: Session) -> dict[str, Any]:
-        from pilotis.http.api.principals import OPERATOR
-
-        await _feature(on).webhooks.delete(await on.apps.by_id(app), OPERATOR, webhook_id)
-        return {"deleted": str(webhook_id)}
-
-    return told(place.run(work), f"The webhook {webhook_id} is deleted, and its pending deliveries are cancelled.")
+    await _feature(on).webhooks.delete(await on.apps.by_id(app), OPERATOR, webhook_id)
+    return told(
+        {"deleted": str(webhook_id)},
+        f"The webhook {webhook_id} is deleted, and its pending deliveries are cancelled.",
+    )
 
 
 @command(webhook)
