@@ -411,3 +411,78 @@ async def test_settings(command: Command, app: App):
     ):
         file.write_text(wrong)
         assert complaint in await command.fails("push", "--yes")
+
+
+async def test_storages(command: Command, app: App):
+    file = command.home / "storages.yaml"
+    (command.tables / "teams.yaml").write_text(TEAMS.replace("\n  lead: {type: uuid, references: {table: people}}", ""))
+    text = """
+storages:
+- name: pictures
+  upload_access: AppMember
+  allowed_mime_types: [image/*]
+- name: papers
+  quota_bytes: null
+  rules:
+    read: {$exists: {table: teams, where: {id: {$row: segment.0}, open: true}}}
+"""
+    file.write_text(text)
+    assert "+ storage papers: create" in await command.done("diff")
+    await command.done("push", "--yes")
+    await command.done("diff", "--check")
+    headers = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with plain_client(f"{app.server.url}/v1/apps/{app.app_id}/storages", **headers) as console:
+        first, second = (await console.get("/files")).json()["storages"]
+        assert (first["upload_access"], first["quota_bytes"] is None, second["quota_bytes"]) == (
+            "AppMember",
+            False,
+            None,
+        )
+        # A quota that the file does not name is the server's.
+        await console.patch(f"/files/{first['id']}", json={"quota_bytes": 1000})
+        await command.done("diff", "--check")
+        await console.patch(f"/files/{first['id']}", json={"max_file_size": 10})
+        await console.put(f"/files/{second['id']}/rules", json={"rules": {"read": True}})
+        assert "storage papers: the app's is newer" in await command.done("diff")
+        await command.done("pull")
+        pulled = definitions.read(file).value["storages"]
+        assert pulled[0] == {
+            "name": "pictures",
+            "upload_access": "AppMember",
+            "allowed_mime_types": ["image/*"],
+            "max_file_size": 10,
+        }
+        assert pulled[1] == {"name": "papers", "quota_bytes": None, "rules": {"read": True}}
+        # What an app has and no file is written beside the others.
+        await console.post("/files", json={"name": "loose"})
+        await command.done("pull")
+        assert [one["name"] for one in definitions.read(file).value["storages"]] == ["pictures", "papers", "loose"]
+        # Rules go with the file's, and a table that they name is dropped after them.
+        file.write_text(text.replace("AppMember", "Secret"))
+        assert "- storage loose: drop" in await command.done("diff")
+        assert "--allow-drop" in await command.fails("push", "--yes")
+        await command.done("push", "--yes", "--allow-drop")
+        changed = {one["name"]: one for one in (await console.get("/files")).json()["storages"]}
+        assert changed.keys() == {"pictures", "papers"}
+        assert (changed["pictures"]["upload_access"], changed["pictures"]["max_file_size"]) == ("Secret", None)
+        for wrong, complaint in (
+            ("storages: 1\n", "storages.yaml:1: say `storages:`"),
+            ("storages: [1]\n", "storages.yaml:1: a storage has a name."),
+            ("storages:\n- name: a\n  colour: red\n", "storages.yaml:3: a storage has no field colour."),
+            ("storages:\n- name: a\n- name: a\n", "storages.yaml:3: there is a storage a already."),
+            ("storages:\n- name: a\n  read_access: All\n", "storages.yaml:"),
+            ("storages:\n- name: b\n- name: a\n  rules: {read: {colour: 1}}\n", "storages.yaml:4: "),
+        ):
+            file.write_text(wrong)
+            assert complaint in await command.fails("push", "--yes", "--allow-drop"), complaint
+        # One that has a file stays.
+        async with app.client(app.secret_key) as client:
+            sent = {"file_name": "a.txt", "file_size": 1, "mime_type": "image/png"}
+            storage = "/v1/public/storages/files/pictures"
+            permit = (await client.post(f"{storage}/presigned-url", json=sent)).json()
+            await client.put(permit["upload_url"], content=b"x", headers=permit["headers"])
+            done = await client.post(f"{storage}/complete-upload", json={"file_id": permit["file_id"]})
+            assert done.status_code == 200, done.text
+        file.unlink()
+        shutil.rmtree(command.tables)
+        assert "storage pictures: " in await command.fails("push", "--yes", "--allow-drop")

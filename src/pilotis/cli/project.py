@@ -1,7 +1,7 @@
-"""`pilotis pull`, `diff` and `push`: tables, channels, functions and workflows of an app as files, as a console user.
+"""`pilotis pull`, `diff` and `push`: tables, storages, functions and more of an app as files, as a console user.
 
 The files say what is to be, `.pilotis/base.json` what both sides were at the last pull or push. Rows, members, files,
-keys, variables and settings are never touched.
+keys and variables are never touched.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pilotis.cli.project_channels import Channels
 from pilotis.cli.project_part import AppOnServer, Part
 from pilotis.cli.project_plan import Step
 from pilotis.cli.project_programs import Functions, Workflows
+from pilotis.cli.project_storages import Storages
 from pilotis.cli.project_tables import Tables
 from pilotis.cli.remote import on_app
 from pilotis.serve.errors import CommandError
@@ -39,7 +40,7 @@ class Compared(NamedTuple):
         return [step for step in self.steps if step.kind in kinds]
 
 
-PARTS: tuple[type[Part], ...] = (Tables, Channels, AppSettings, Functions, Workflows)
+PARTS: tuple[type[Part], ...] = (Tables, Storages, Channels, AppSettings, Functions, Workflows)
 """In the order in which they are created: each may name things of those before."""
 
 
@@ -94,7 +95,7 @@ _folder = click.argument(
 @click.option("--force", is_flag=True, help="Overwrite files that have changed as well.")
 @_options
 def pull(remote: AppOnServer, folder: Path, force: bool) -> Iterator[tuple[str, Any]]:
-    """Write the tables, channels, functions and workflows of an app into files.
+    """Write the tables, storages, channels, functions and workflows of an app into files.
 
     Sign in with `pilotis login` first. A file that has changed since the last pull or push stays as it is; if the app
     has changed as well, nothing is written.
@@ -151,7 +152,7 @@ def diff(remote: AppOnServer, folder: Path, check: bool) -> Iterator[tuple[str, 
 @click.option("--allow-drop", is_flag=True, help="Drop what the files no longer have.")
 @_options
 def push(remote: AppOnServer, folder: Path, yes: bool, allow_drop: bool) -> Iterator[tuple[str, Any]]:
-    """Make the tables, channels, functions and workflows of an app what the files say, after showing what that changes.
+    """Make the tables, storages, channels, functions and workflows of an app what the files say, after showing a plan.
 
     What only the app has stays. Tables and columns that are dropped are in the app's trash for a while.
     """

@@ -1,4 +1,4 @@
-"""What the parts of a project have in common: tables, channels, functions and workflows, in files and on a server."""
+"""What the parts of a project have in common: tables, storages, functions and more, in files and on a server."""
 
 from __future__ import annotations
 

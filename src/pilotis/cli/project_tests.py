@@ -25,7 +25,7 @@ from pilotis.serve.errors import CommandError
 )
 @click.option("--url", metavar="URL", help="Use the server at this address, as a console user, instead of an own one.")
 def test(command: tuple[str, ...], folder: Path, url: str | None) -> None:
-    """Run a project's tests against a new app with its tables, channels, functions, workflows and first rows.
+    """Run a project's tests against a new app with its tables, storages, channels, functions, workflows and first rows.
 
     The command of [test] in `.pilotis.toml`, or the one that is given, finds the app by PILOTIS_URL, PILOTIS_PUBLIC_KEY
     and PILOTIS_SECRET_KEY. Its exit status is that of this command. The app is deleted afterwards.
