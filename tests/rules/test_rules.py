@@ -175,6 +175,15 @@ async def test_columns_are_hidden_and_closed(app: App):
         for answer in (await client.get(path), await client.patch(path, json={"data": {"salary": None}})):
             assert answer.json()["data"] == {"name": "n", "owner": "o"}
         assert_error(await client.patch(path, json={"data": {"owner": "x"}}), 403, "COLUMN_READ_ONLY")
+        named = {"owner": {"update": {"$use": "editor"}}, "salary": {"read": {"$use": "editor"}}}
+        await save(app, table, rules | {"columns": named, "define": {"editor": EDITOR}})
+        assert_error(await client.patch(path, json={"data": {"owner": "x"}}), 403, "COLUMN_READ_ONLY")
+        ada = await app.member()
+        async with manager(app) as side:
+            await side.patch(f"/members/{ada['member_id']}", json={"roles": ["editor"]})
+        async with app.client(ada["access_token"]) as editor:
+            changed = await editor.patch(path, json={"data": {"owner": "o"}})
+            assert changed.json()["data"] == {"name": "n", "salary": None, "owner": "o"}
         for body in ({"where": {"salary": {"$gt": 1}}}, {"order_by": "salary"}):
             assert_error(await client.post(f"{rows(table)}/query", json=body), 403, "COLUMN_NOT_READABLE")
         assert await listed(client, table, "salary") == [None]
@@ -242,6 +251,11 @@ async def test_wrong_rules_name_their_place(app: App):
         ({"read": {"$member": {"custom_data.a": 1}}}, "MEMBER_WRITES_THIS", "rules.read.$member.custom_data.a"),
         ({"read": {"$use": "team"}}, "INVALID_OPERAND", "rules.read.$use"),
         ({"columns": {"name": {"update": {"count": 1}}}}, "COLUMN_RULE_NEEDS_ROW", "rules.columns.name.update.count"),
+        (
+            {"columns": {"name": {"update": {"$use": "few"}}}, "define": {"few": {"count": 1}}},
+            "COLUMN_RULE_NEEDS_ROW",
+            "rules.columns.name.update.$use.count",
+        ),
         ({"columns": {"name": {"read": {"$new": {"count": 1}}}}}, "INVALID_OPERAND", "rules.columns.name.read.$new"),
         ({"read": {"at": {"$gt": {"$now": 10**12}}}}, "INVALID_OPERAND", "rules.read.at.$gt"),
         ({"read": {"$creator": {"$gt": "x"}}}, "INVALID_OPERATOR", "rules.read.$creator.$gt"),
@@ -534,6 +548,9 @@ async def test_exposure_tells_what_rules_leave_open(app: App):
     await save(
         app, notes, {"read": {"owner": {"$member": "id"}}, "create": SIGNED_IN, "columns": {"owner": {"create": None}}}
     )
+    assert not any(code == "NO_CREATOR_BOUND" for _, code, _ in await findings(app))
+    named = {"columns": {"owner": {"create": {"$use": "editor"}}}, "define": {"editor": EDITOR}}
+    await save(app, notes, {"read": {"owner": {"$member": "id"}}, "create": SIGNED_IN, **named})
     assert not any(code == "NO_CREATOR_BOUND" for _, code, _ in await findings(app))
 
 

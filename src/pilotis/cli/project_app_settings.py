@@ -16,6 +16,7 @@ from pilotis.serve.errors import CommandError
 FILE_NAME = "settings.yaml"
 _ROUTES = {
     "accounts": ("PATCH", "account-settings"),
+    "oauth": ("PUT", "oauth/settings"),
     "teams": ("PUT", "team-settings"),
     "profiles": ("PUT", "profiles"),
 }

@@ -334,14 +334,14 @@ class _Checker:
         if name == "$member":
             _check_member(value, place)
             return name, value
-        if context.only_member:
-            message = "Who may set a column is null, true, or a condition on $member alone."
-            raise ColumnRuleNeedsRowError(message).at(place)
         if name == "$use":
             if not context.may_use or context.outer or not isinstance(value, str) or value not in self._defined:
                 raise InvalidOperandError("$use names a condition of define, not in define nor in $exists.").at(place)
             self._condition(self._defined[value], place, context._replace(may_use=False))
             return name, value
+        if context.only_member:
+            message = "Who may set a column is null, true, or a condition on $member alone."
+            raise ColumnRuleNeedsRowError(message).at(place)
         if name == CREATOR_NAME:
             self._check_leaf(CREATOR_OPERAND, value, place, context)
             return name, self._value(value, place, context)

@@ -269,7 +269,7 @@ def _is_bound(table: TableSchema, action: str, key: str, newcomer: Caller) -> bo
     if table.rules is None:
         return False
     column = (table.rules.get("columns") or {}).get(key.partition(".")[0], {})
-    if action in column and fold(column[action], newcomer, table, {}) is False:
+    if action in column and fold(column[action], newcomer, table, {}, table.rules.get("define")) is False:
         return True
     return _binds(_expanded(table.rules.get(action), table), key)
 
