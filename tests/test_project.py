@@ -387,7 +387,8 @@ async def test_channels(command: Command, app: App):
 
 async def test_settings(command: Command, app: App):
     file = command.home / "settings.yaml"
-    file.write_text("accounts: {sign_up: closed}\nteams: {members_create: true}\n")
+    pages = "oauth: {login_redirect_uris: ['https://desk.example.com/']}\n"
+    file.write_text(f"accounts: {{sign_up: closed}}\nteams: {{members_create: true}}\n{pages}")
     output = await command.done("push", "--yes")
     assert "~ setting accounts.sign_up: change" in output
     assert "~ setting teams.members_create: change" in output
@@ -395,6 +396,7 @@ async def test_settings(command: Command, app: App):
     async with plain_client(f"{app.server.url}/v1/apps/{app.app_id}", **headers) as console:
         assert (await console.get("/account-settings")).json()["sign_up"] == "closed"
         assert (await console.get("/team-settings")).json() == {"members_create": True}
+        assert (await console.get("/oauth/settings")).json()["login_redirect_uris"] == ["https://desk.example.com/"]
         await command.done("diff", "--check")
         # What the file does not name is nobody's here.
         await console.patch("/account-settings", json={"second_factor": "optional"})

@@ -8,6 +8,7 @@ from typing import Self
 
 from playwright.async_api import Browser, BrowserContext, Page
 
+from tests.chromium import PICTURES, keep_picture
 from tests.support import App
 from tests.test_dev import Running
 from tests.test_project import Command
@@ -23,6 +24,8 @@ def opened(command: Command, app: App, name: str) -> Iterator[Running]:
     shutil.copytree(EXAMPLES / name, project)
     environment = {"XDG_CONFIG_HOME": str(command.home / "config"), "PILOTIS_APP": app.app_id}
     running = Running(project, "--url", app.server.url, **environment)
+    # What is wrong in a file would be named with its line.
+    assert ".yaml:" not in running.output, running.output
     yield running
     assert running.stop() == 0
 
@@ -43,6 +46,12 @@ class Visitor:
 
     async def press(self, name: str) -> None:
         await self.page.get_by_role("button", name=name).click()
+
+    async def picture(self, name: str) -> None:
+        """Keep pictures in both themes, where pictures are wanted."""
+        for theme in ("dark", "light") if PICTURES else ():
+            await self.page.emulate_media(color_scheme=theme)
+            await keep_picture(self.page, f"{name}-{theme}")
 
     async def leave(self) -> None:
         assert self.errors == []
