@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.accounts.authenticator import enrolled
+from tests.accounts.test_gate import settings
 from tests.console import the_log
 from tests.rules.test_rules import EDITOR, listed, manager, rows, ruled
 from tests.support import App, assert_error
 
 ME = "/v1/public/app-members/me"
+PROVED: dict[str, Any] = {"$member": {"level": 2}}
 OF_TEAM: dict[str, Any] = {"team": {"$member": "claims.team"}}
 
 
@@ -113,3 +116,25 @@ async def test_what_is_not_allowed(app: App, facts: dict[str, Any]):
             error = assert_error(answer, 400, "VALIDATION_FAILED")
             assert error["details"][0]["field"].startswith(next(iter(facts)))
         assert (await side.get("/members")).json()["total_count"] == 1
+
+
+async def test_a_second_factor_is_asked_for(app: App):
+    await settings(app, second_factor="optional")
+    table = await ruled(
+        app, {"name": "string", "level": "int"}, {"read": {"level": {"$lte": {"$member": "level"}}}, "create": PROVED}
+    )
+    for level in (1, 2):
+        await app.row(table, {"name": f"level {level}", "level": level}, app.secret_key)
+    ada = await app.member("ada")
+    new = {"data": {"name": "payout", "level": 1}}
+    async with app.client(ada["access_token"]) as member, manager(app) as side:
+        assert_error(await member.post(rows(table), json=new), 403, "RULE_DENIED")
+        assert await listed(member, table) == ["level 1"]
+        # The same token, from the moment on in which its session has two factors.
+        await enrolled(app, ada["access_token"])
+        assert (await member.post(rows(table), json=new)).status_code == 201
+        assert await listed(member, table) == ["level 1", "level 2", "payout"]
+        path = f"/tables/{table}/rules/test"
+        for level, allowed in ((1, False), (2, True)):
+            tried = await side.post(path, json={"action": "create", "as": {"level": level}, "data": new["data"]})
+            assert tried.json()["allowed"] is allowed, tried.text

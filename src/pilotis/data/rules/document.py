@@ -31,7 +31,7 @@ from pilotis.limits import Limits
 
 Json = Any
 
-MEMBER_FACTS = ("id", "is_guest", "roles", "teams")
+MEMBER_FACTS = ("id", "is_guest", "level", "roles", "teams")
 """What the app knows of a member, besides its claims: `claims.team` is the claim `team`.
 
 `teams` are the ids of its teams, `teams.owner` of those in which it has the role `owner`.
@@ -51,6 +51,7 @@ _COLUMN_OPERATORS = ", ".join(sorted(_BETWEEN_COLUMNS))
 _FACT_KINDS = {
     "id": {Kind.TEXT, Kind.UUID, Kind.JSON, Kind.ENCRYPTED},
     "is_guest": {Kind.BOOLEAN, Kind.JSON},
+    "level": {Kind.NUMERIC, Kind.BIGINT, Kind.JSON},
     "roles": {Kind.TEXT, Kind.JSON},
     "teams": {Kind.TEXT, Kind.UUID, Kind.JSON},
 }
@@ -658,7 +659,7 @@ def _check_fact(name: str, place: str) -> None:
         raise MemberWritesThisError(f"The member writes its {name} itself: use its roles or claims.").at(place)
     part, dot, rest = name.partition(".")
     if name not in MEMBER_FACTS and not (dot and rest and part in {"claims", "teams"}):
-        raise InvalidOperandError("A member has id, is_guest, roles, teams, teams.… and claims.….").at(place)
+        raise InvalidOperandError("A member has id, is_guest, level, roles, teams, teams.… and claims.….").at(place)
 
 
 def _check_member(value: Json, place: str) -> None:

@@ -56,6 +56,8 @@ class Caller(NamedTuple):
             return self.member.member_id
         if name == "is_guest":
             return self.member.is_guest
+        if name == "level":
+            return self.member.level
         if name == "roles":
             return list(self.member.roles)
         fact, _, role = name.partition(".")

@@ -82,6 +82,8 @@ class TestedMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     roles: list[str] | msgspec.UnsetType = msgspec.UNSET
     claims: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     is_guest: bool | msgspec.UnsetType = msgspec.UNSET
+    level: Annotated[int, msgspec.Meta(ge=1, le=2)] | msgspec.UnsetType = msgspec.UNSET
+    """With how many factors it has signed in."""
 
 
 class RuleTest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -250,7 +250,8 @@ def visibility(
     known: dict[Hashable, Visibility] = table.__dict__.setdefault("visible", {})
     facts = None
     if member is not None:
-        facts = member.member_id, member.is_guest, member.roles, json.encode(member.claims), member.teams
+        claims = json.encode(member.claims)
+        facts = member.member_id, member.is_guest, member.level, member.roles, claims, member.teams
     versions = frozenset((other.table_id, other.version) for other in tables.values())
     capabilities = frozenset(principal.capabilities.items()) if principal.capabilities else None
     key = principal.role, action, facts, capabilities, found_by_condition, versions

@@ -33,7 +33,7 @@ async def tried_caller(
     if isinstance(given, str):
         return PublicClient(app, texts)
     if given.member_id is not msgspec.UNSET:
-        if (given.id, given.roles, given.claims, given.is_guest).count(msgspec.UNSET) < 4:
+        if (given.id, given.roles, given.claims, given.is_guest, given.level).count(msgspec.UNSET) < 5:
             raise invalid("as", "Give member_id, or the facts of a member that does not exist.")
         member = await acting(app.app_id, given.member_id)
         if member is None:
@@ -45,5 +45,6 @@ async def tried_caller(
         is_guest=given.is_guest is True,
         roles=tuple(given.roles or ()),
         claims=given.claims or {},
+        level=given.level or 1,
     )
     return AppMember(app, member, texts)
