@@ -177,6 +177,7 @@ async function listPage(place, team) {
   let asked = 0;
   async function read(cursor = null) {
     const number = ++asked;
+    more.replaceChildren();
     const { text, least, most, since, until, state, sort } = Object.fromEntries(new FormData(filters));
     const where = { team: team.id, $and: [
       text && { $or: [{ subject: { $icontains: text } }, { number: { $istartsWith: text } }, { "customer.name": { $icontains: text } }] },
