@@ -1,5 +1,7 @@
 // What the JavaScript client does in bad weather; each check prints its name. The faults are those of `fetch`.
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 const { createClient, inc, isApiError } = await import(process.env.CLIENT);
 const { saved, url, publicKey } = JSON.parse(process.env.GIVEN);
 
@@ -15,6 +17,14 @@ function weather(faults) {
       throw new TypeError("fetch failed");
     }
     if (next === "hang") return new Promise((_, reject) => init.signal.addEventListener("abort", () => reject(init.signal.reason)));
+    if (next === "cut" || next === "stall") {
+      const answer = await fetch(input, init), bytes = new Uint8Array(await answer.arrayBuffer());
+      const half = (controller) => {
+        controller.enqueue(bytes.slice(0, bytes.length / 2));
+        if (next === "cut") controller.error(new TypeError("terminated"));
+      };
+      return new Response(new ReadableStream({ start: half }), { status: answer.status, headers: answer.headers });
+    }
     return next instanceof Response ? next : fetch(input, init);
   };
   return { sent, client: createClient({ url, publicKey, fetch: fault }) };
@@ -27,6 +37,13 @@ const checks = {
     const { client } = weather(["lose", "lose"]);
     const row = await client.rows(saved.orders).create({ customer: "lost" });
     assert.deepEqual((await client.rows(saved.orders).where({ customer: "lost" })).rows.map((found) => found.id), [row.id]);
+  },
+  async "an answer that is cut is none"() {
+    const { client, sent } = weather(["cut", null, "cut"]);
+    const row = await client.rows(saved.orders).create({ customer: "cut" });
+    assert.equal((await client.rows(saved.orders).get(row.id)).data.customer, "cut");
+    assert.equal(sent.length, 4);
+    assert.equal(await client.rows(saved.orders).where({ customer: "cut" }).count(), 1);
   },
   async "an increment whose answer is lost increments once"() {
     const orders = weather([null, "lose", null, "lose"]).client.rows(saved.orders);
@@ -75,6 +92,26 @@ const checks = {
     const asked = client.request("GET", "/v1/public/stats", { signal: stop.signal });
     stop.abort(new Error("enough"));
     await assert.rejects(asked, /enough/);
+    const stalled = weather(["stall", "stall"]).client;
+    await assert.rejects(stalled.request("GET", "/v1/public/stats", { timeout: 100 }), code("TIMEOUT"));
+    const late = new AbortController();
+    setTimeout(() => late.abort(new Error("late")), 50);
+    await assert.rejects(stalled.request("GET", "/v1/public/stats", { signal: late.signal }), /late/);
+    // Also by a fetch that nobody has given a signal, and with a time that is longer than a timer's.
+    const closed = createServer(() => {}).listen(0, "127.0.0.1");
+    await once(closed, "listening");
+    const silent = createClient({ url: `http://127.0.0.1:${closed.address().port}`, publicKey, retries: 0 });
+    const outcomes = await Promise.all([10, 120, 60].map((timeout) => silent.request("GET", "/", { timeout }).catch((error) => [error.code, timeout])));
+    assert.deepEqual(outcomes, [["TIMEOUT", 10], ["TIMEOUT", 120], ["TIMEOUT", 60]]);
+    closed.closeAllConnections();
+    closed.close();
+    assert.ok(await createClient({ url, publicKey, timeout: Infinity }).stats());
+  },
+  async "an error tells where the call was"() {
+    async function hereItWas() {
+      await createClient({ url, publicKey }).rows(saved.orders).get(crypto.randomUUID());
+    }
+    await assert.rejects(hereItWas(), (error) => isApiError(error, "ROW_NOT_FOUND") && /hereItWas/.test(error.stack));
   },
   async "a proxy's page"() {
     const { client } = weather([new Response("<h1>Bad gateway</h1>", { status: 500 }), new Response("<h1>Welcome</h1>")]);

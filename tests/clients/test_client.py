@@ -185,7 +185,7 @@ async def test_bad_weather(app: App, tmp_path: Path):
     shutil.copy(FILES / client_versions()[0] / "pilotis.js", tmp_path / "pilotis.mjs")
     environment = {"GIVEN": json.dumps(told | {"cases": []}), "CLIENT": str(tmp_path / "pilotis.mjs")}
     printed = await asyncio.to_thread(run, "node", Path(__file__).parent / "faults.mjs", folder=tmp_path, **environment)
-    assert printed.splitlines()[-1] == "14 checks"
+    assert printed.splitlines()[-1] == "16 checks"
 
 
 @NEEDS_NODE

@@ -29,7 +29,7 @@ export function files(http: Http, storage: SessionStorage, id: string): Files {
       const item = await http.json("GET", at(place), options);
       // A storage that is not public has addresses for a while.
       const { url } = await http.json("POST", base + path`/items/${item.id}/signed-url`, { ...options, body: {} });
-      return (await http.send("GET", url, { ...options, auth: "none" })).blob();
+      return http.send("GET", url, { ...options, auth: "none", slow: !options?.timeout }, (response) => response.blob());
     },
     createFolder: (name, parent) => http.json("POST", `${base}/folders`, { body: { name, parent_id: parent } }),
     async delete(file, { recursive, ...options } = {}) {
@@ -125,6 +125,7 @@ async function put(
   before: number,
   total: number,
 ): Promise<void> {
+  if (signal?.aborted) throw signal.reason;
   const report = (sent: number) => onProgress?.({ sent: before + sent, total });
   if (onProgress && typeof XMLHttpRequest === "function" && !http.options.fetch) {
     await new Promise<void>((resolve, reject) => {

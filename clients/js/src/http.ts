@@ -1,3 +1,4 @@
+import { Deadline, now } from "./deadline.ts";
 import { ApiError, errorOf } from "./errors.ts";
 import { parse, stringify } from "./json.ts";
 import type { ClientOptions, RequestOptions } from "./types.ts";
@@ -7,6 +8,8 @@ export interface Sent extends RequestOptions {
   /** Whose credential it has: by default the member's, if one is signed in. */
   auth?: "none" | { token: string };
   raw?: BodyInit;
+  /** Whether the body of the answer may take as long as it takes. */
+  slow?: boolean;
   /** Whether to send it once: the caller repeats it. */
   once?: boolean;
   /** Whether the caller has chosen the path, which may be wrong. */
@@ -35,7 +38,9 @@ export class Http {
   /** What all requests to the server say of this client. */
   private readonly own: Record<string, string>;
   private readonly fetch: typeof fetch;
-  private lastDate: string | null = null;
+  /** Whether requests can be aborted: it costs Node.js a tenth of each, and there one ends on its own in five minutes. */
+  private aborts: boolean;
+  private noticedAt = -Infinity;
 
   constructor(readonly options: ClientOptions) {
     this.url = options.url.replace(/\/+$/, "");
@@ -45,14 +50,19 @@ export class Http {
     // Called without a `this`, which browsers insist on.
     const given = options.fetch ?? globalThis.fetch;
     this.fetch = (input, init) => given(input, init);
+    const { process, document, Deno, Bun } = globalThis as any;
+    this.aborts = !!options.fetch || process?.release?.name !== "node" || !!(document ?? Deno ?? Bun);
   }
 
   /** The server's clock, in milliseconds since 1970. */
   readonly clock = (): number => Date.now() + this.skew;
 
   /** Returns the JSON of an answer, or null where it is empty. */
-  async json(method: string, path: string, sent: Sent = NOTHING): Promise<any> {
-    const response = await this.send(method, path, sent);
+  json(method: string, path: string, sent: Sent = NOTHING): Promise<any> {
+    return this.send(method, path, sent, this.parsed);
+  }
+
+  private readonly parsed = async (response: Response): Promise<any> => {
     const text = await response.text();
     if (!text) return null;
     try {
@@ -60,10 +70,13 @@ export class Http {
     } catch (cause) {
       throw new ApiError(response.status, "BAD_ANSWER", "The answer is not JSON.", {}, null, { cause });
     }
-  }
+  };
 
-  /** Returns an answer with a status below 400; rejects with an `ApiError`, or the reason of an abort. */
-  async send(method: string, path: string, sent: Sent = NOTHING): Promise<Response> {
+  /**
+   * Returns an answer with a status below 400, or what `take` makes of it; rejects with an `ApiError`, or
+   * the reason of an abort. An answer whose end is lost is none.
+   */
+  async send<T = Response>(method: string, path: string, sent: Sent = NOTHING, take?: (response: Response) => Promise<T>): Promise<T> {
     const elsewhere = path[0] !== "/";
     // An address that the server gave may be that of an object store, which takes no other headers.
     const headers: Record<string, string> = elsewhere ? { ...sent.headers } : { ...this.own, ...sent.headers };
@@ -72,47 +85,59 @@ export class Http {
     if (writes) headers["Idempotency-Key"] ??= uuid();
     const address = (elsewhere ? path : this.url + path) + queryOf(sent.query);
     const body = sent.raw ?? (sent.body === undefined ? undefined : stringify(sent.body));
-    const clock = new Deadline(sent.timeout ?? this.options.timeout ?? 30_000, sent.signal);
+    const milliseconds = sent.timeout ?? this.options.timeout ?? 30_000;
+    const clock = new Deadline(milliseconds, sent.signal);
     const repeats = !sent.once && (writes || (method !== "POST" && method !== "PATCH") || !!sent.reads);
     try {
       for (let number = 0, renewed = false, lost = false; ; number++) {
+        if (clock.isOver) throw clock.reason;
         const given = this.authorize(headers, sent);
         // A promise for a token only where there is none yet: a wait takes longer than all else here.
-        const token = given instanceof Promise ? this.sign(headers, await unless(clock.signal, given)) : given;
-        if (clock.signal.aborted) throw clock.signal.reason;
-        let error: unknown;
+        const token = given instanceof Promise ? this.sign(headers, await clock.race(given)) : given;
+        const init: RequestInit = { method, headers, body };
+        if (sent.signal || this.aborts) init.signal = clock.signal;
+        let failed: ApiError;
         try {
-          const { fetch } = this;
-          const response = await fetch(address, { method, headers, body, signal: clock.signal });
-          this.notice(response);
-          if (response.ok || response.status === 304) return response;
-          error = errorOf(response.status, await response.text(), response.headers.get("Retry-After"));
-          // What is not there has a code of its own: it is the route that an older server lacks.
-          if (["NOT_FOUND", "METHOD_NOT_ALLOWED"].includes((error as ApiError).code) && !elsewhere && !sent.isCallers) {
-            const told = `The server, of version ${this.serverVersion}, has no ${method} ${path}, which the client ${VERSION} needs.`;
-            error = new ApiError(response.status, "NOT_SUPPORTED_BY_SERVER", told, (error as ApiError).body);
-          }
+          return await clock.race(this.attempt(address, init, clock, take, sent));
         } catch (cause) {
-          if (clock.signal.aborted) throw cause;
-          error = cause instanceof ApiError ? cause : new ApiError(0, "NETWORK", `No answer from ${this.url}.`, {}, null, { cause });
+          if (clock.isOver) throw cause;
+          failed = cause instanceof ApiError ? cause : new ApiError(0, "NETWORK", `No answer from ${this.url}.`, {}, null, { cause });
         }
-        const failed = error as ApiError;
+        // What is not there has a code of its own: it is the route that an older server lacks.
+        if (["NOT_FOUND", "METHOD_NOT_ALLOWED"].includes(failed.code) && !elsewhere && !sent.isCallers) {
+          const told = `The server, of version ${this.serverVersion}, has no ${method} ${path}, which the client ${VERSION} needs.`;
+          failed = new ApiError(failed.status, "NOT_SUPPORTED_BY_SERVER", told, failed.body);
+        }
         if (failed.status === 401 && failed.code === "INVALID_TOKEN" && token && !renewed) {
           this.tokens!.rejected(token);
           renewed = true;
           continue;
         }
         // What was deleted by a request without an answer is not there for the next one.
-        if (method === "DELETE" && lost && failed.status === 404) return new Response(null, { status: 204 });
+        if (method === "DELETE" && lost && failed.status === 404) return null as T;
         lost ||= failed.status === 0 || failed.status >= 502;
         if (!repeats || number >= (this.options.retries ?? 3) || !passes(failed)) throw failed;
         await pause(number, failed.retryAfter, clock);
       }
-    } catch (error) {
-      throw clock.reason(error);
+    } catch (cause) {
+      if (!clock.isLate) throw cause;
+      // A server that hangs must not gather connections.
+      this.aborts = true;
+      throw new ApiError(0, "TIMEOUT", `No answer within ${milliseconds} ms.`, {}, null, { cause });
     } finally {
       clock.stop();
     }
+  }
+
+  private async attempt<T>(address: string, init: RequestInit, clock: Deadline, take: ((response: Response) => Promise<T>) | undefined, sent: Sent): Promise<T> {
+    const { fetch } = this;
+    const response = await fetch(address, init);
+    // Nobody waits for it any more.
+    if (clock.isOver) void response.body?.cancel().catch(() => undefined);
+    this.notice(response);
+    if (!response.ok && response.status !== 304) throw errorOf(response.status, await response.text(), response.headers.get("Retry-After"));
+    if (sent.slow) clock.end = Infinity;
+    return take ? take(response) : (response as T);
   }
 
   /** Adds the credential, and returns the token that can be renewed, or a promise of it, which is not added yet. */
@@ -134,12 +159,12 @@ export class Http {
   }
 
   private notice(response: Response): void {
-    const header = response.headers.get("Date");
+    const time = now();
     // Once a second at most: reading a header takes as long as the rest.
-    if (header === this.lastDate && this.serverVersion !== null) return;
-    this.lastDate = header;
+    if (time < this.noticedAt + 1000 && response.ok) return;
+    this.noticedAt = time;
     this.serverVersion = response.headers.get("X-Pilotis-Version") ?? this.serverVersion;
-    const date = Date.parse(header ?? "");
+    const date = Date.parse(response.headers.get("Date") ?? "");
     // The header is in whole seconds, and was on its way.
     if (date && Math.abs(date - this.clock()) > 5000) this.skew = date - Date.now();
   }
@@ -150,59 +175,11 @@ export function passes(error: ApiError): boolean {
   return [0, 429, 502, 503, 504].includes(error.status) || error.code === "IDEMPOTENCY_KEY_IN_USE";
 }
 
-/** The time that a call has, and what aborts it. */
-class Deadline {
-  private readonly controller = new AbortController();
-  readonly signal = this.controller.signal;
-  private readonly end: number;
-  private isLate = false;
-  private readonly timer: ReturnType<typeof setTimeout>;
-  private abort: (() => void) | null = null;
-
-  constructor(
-    private readonly milliseconds: number,
-    private readonly outer?: AbortSignal,
-  ) {
-    this.end = Date.now() + milliseconds;
-    this.timer = setTimeout(() => {
-      this.isLate = true;
-      this.controller.abort();
-    }, milliseconds);
-    if (!outer) return;
-    this.abort = () => this.controller.abort(outer.reason);
-    if (outer.aborted) this.abort();
-    outer.addEventListener("abort", this.abort);
-  }
-
-  left(): number {
-    return this.end - Date.now();
-  }
-
-  stop(): void {
-    clearTimeout(this.timer);
-    if (this.abort) this.outer!.removeEventListener("abort", this.abort);
-  }
-
-  reason(error: unknown): unknown {
-    if (this.isLate) return new ApiError(0, "TIMEOUT", `No answer within ${this.milliseconds} ms.`, {}, null, { cause: error });
-    return this.outer?.aborted ? this.outer.reason : error;
-  }
-}
-
 /** Waits before a repeat: a random time, which doubles, or what the server asks for. */
 async function pause(number: number, retryAfter: number | null, clock: Deadline): Promise<void> {
   const random = Math.max(SHORTEST_PAUSE, Math.random() * Math.min(LONGEST_PAUSE, 2 * SHORTEST_PAUSE * 2 ** number));
   const wait = retryAfter === null ? random : retryAfter * 1000 + Math.random() * SHORTEST_PAUSE;
   await sleep(Math.min(wait, Math.max(0, clock.left())), clock.signal);
-}
-
-/** Settles as a promise does, or rejects once the signal is aborted. */
-function unless<T>(signal: AbortSignal, wanted: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const ended = () => reject(signal.reason);
-    signal.addEventListener("abort", ended);
-    wanted.then(resolve, reject).finally(() => signal.removeEventListener("abort", ended));
-  });
 }
 
 export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {

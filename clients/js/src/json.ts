@@ -8,8 +8,7 @@ const MARKED = new RegExp(`"${MARK.replace(/\./g, "\\.")}(-?\\d+)"`, "g");
 
 /** Parses JSON; with `big`, whole numbers beyond 2⁵³ become a `bigint`. Others fail where one is read. */
 export function parse(text: string, big: boolean): any {
-  // Fifteen digits always fit.
-  if (!/\d[\d.]{15}/.test(text)) return JSON.parse(text);
+  if (!hasLongNumber(text)) return JSON.parse(text);
   let marked = false;
   const value = JSON.parse(
     text.replace(TOKENS, (token) => {
@@ -19,6 +18,19 @@ export function parse(text: string, big: boolean): any {
     }),
   );
   return marked ? replaced({ value }, big).value : value;
+}
+
+/** Whether there may be a number that a double would round: fifteen digits always fit. Looks at each sixteenth letter. */
+function hasLongNumber(text: string): boolean {
+  // Digits, points and slashes.
+  const isPart = (at: number) => text.charCodeAt(at) > 45 && text.charCodeAt(at) < 58;
+  for (let at = 15; at < text.length; at += 16) {
+    let [from, to] = [at, at];
+    while (isPart(from)) from--;
+    while (isPart(to)) to++;
+    if (to - from > 16) return true;
+  }
+  return false;
 }
 
 /** Writes JSON, a `bigint` as a number. */

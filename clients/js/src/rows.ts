@@ -76,7 +76,7 @@ class Question implements Query {
     return { table: this.#table, ...this.#asked };
   }
 
-  async #page(more: JsonObject, options: CallOptions = {}): Promise<Page<Row>> {
+  async #page(more: JsonObject, options?: CallOptions): Promise<Page<Row>> {
     const body = { ...this.#asked, ...more };
     const found = await this.#http.json("POST", `${this.#data}/query`, { ...call(options), body, reads: true });
     return { rows: found.data, total: found.total_count, cursor: found.next_cursor ?? null };
@@ -146,27 +146,27 @@ class Question implements Query {
 }
 
 /** The options that a request takes, of those of a method. */
-function call(options: CallOptions = {}): CallOptions {
-  return { signal: options.signal, timeout: options.timeout };
+function call(options?: CallOptions): CallOptions | undefined {
+  return options && { signal: options.signal, timeout: options.timeout };
 }
 
-function reading(options: CallOptions & { fields?: string[]; expand?: string[] } = {}): object {
-  return { ...call(options), query: { fields: options.fields?.join(","), expand: options.expand?.join(",") } };
+function reading(options?: CallOptions & { fields?: string[]; expand?: string[] }): object | undefined {
+  return options && { ...call(options), query: { fields: options.fields?.join(","), expand: options.expand?.join(",") } };
 }
 
 export function rows(http: Sender, live: Live, table: string): Rows {
   const data = DATA + path`${table}/data`;
-  const byId = (row: Row | string) => data + path`/${typeof row === "string" ? row : row.id}`;
-  const all = () => new Question(http, live, table, {});
+  const byId = (row: Row | string) => `${data}/${encodeURIComponent(typeof row === "string" ? row : row.id)}`;
+  const query = (asked: Asked) => new Question(http, live, table, asked);
   const change = (path: string, changes: JsonObject, options?: CallOptions, expected_updated_at?: string) =>
     http.json("PATCH", path, { ...call(options), body: { data: changes, expected_updated_at } });
   const ask = (route: string, body: JsonObject, options?: CallOptions) =>
     http.json("POST", `/v1/public/${route}`, { ...call(options), body: { table_id: table, ...body }, reads: true });
   const paged = (found: any) => ({ rows: found.data, total: found.total_count, cursor: found.next_cursor ?? null });
   return {
-    all,
-    where: (condition) => all().where(condition),
-    live: (listener) => all().live(listener),
+    all: () => query({}),
+    where: (condition) => query({ where: condition }),
+    live: (listener) => query({}).live(listener),
     get: (id, options) => http.json("GET", byId(id), reading(options)),
     create: (row, options) => http.json("POST", data, { ...call(options), body: { data: row } }),
     async createMany(many, options) {
