@@ -6,6 +6,13 @@ import { build } from "esbuild";
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
 const folder = process.argv[2] ?? "dist";
 mkdirSync(folder, { recursive: true });
+// Names that only the client itself uses, and neither JSON nor the browser has: they are shortened.
+const OWN_NAMES = `aborts adopt apply asked attempt authorize changed clock compare controller current ears ended entering exchange
+  expiry failures finish follow follows fresh group heard hold http isCallers isConnected isLate isLoaded isOpen
+  isOver isPlain isRead isReading isShown isStale joins leads led listed listener listeners lost named
+  notice noticedAt opened others outer parsed parts placeIn race readAll readAt readToken rejectedToken renew
+  renewed renewing reopen sessions shares show skew slow sorts stopped stored tabs tell tokens told waiting want
+  wasOpen watch withoutSort`;
 await build({
   entryPoints: ["src/index.ts"],
   outfile: `${folder}/pilotis.js`,
@@ -14,12 +21,14 @@ await build({
   format: "esm",
   target: "es2022",
   minify: true,
+  mangleProps: new RegExp(`^(${OWN_NAMES.trim().split(/\s+/).join("|")})$`),
   legalComments: "none",
   banner: { js: `/* @pilotis/client ${version}, MIT */` },
 });
 
 // All types are in `types.ts`, which imports nothing; the functions of `index.ts` follow.
 const declared = readFileSync("src/types.ts", "utf8");
+if (new RegExp(`^ *(?:readonly )?(${OWN_NAMES.trim().split(/\s+/).join("|")})\\??[:(]`, "m").test(declared)) throw new Error("a name of OWN_NAMES is public");
 if (/^import /m.test(declared)) throw new Error("src/types.ts must not import anything");
 const functions = `
 /** Makes the client of an app. \`App\` is what \`pilotis types\` writes; without it columns have any type. */

@@ -1,12 +1,13 @@
 """`@pilotis/client` in Chromium: tabs that share a session, and pages that may not or cannot do what they should."""
 
+import asyncio
 import functools
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, Route
+from playwright.async_api import Browser, BrowserContext, Page, Request, Route
 
 from tests.acceptance.test_files import storage
 from tests.browser.test_resumable_upload import Quiet
@@ -20,7 +21,8 @@ PAGE = """<!doctype html><title>client</title><script type="module">
 const { api, key } = Object.fromEntries(new URLSearchParams(location.search));
 const { createClient, isApiError } = await import(`${api}/sdk/v1/pilotis.js`);
 globalThis.events = [];
-globalThis.client = createClient({ url: api, publicKey: key });
+globalThis.create = (options) => createClient({ url: api, publicKey: key, ...options });
+globalThis.client = create();
 client.members.onChange((event) => events.push(event.type + (event.reason ? " " + event.reason : "")));
 globalThis.ready = true;
 </script>"""
@@ -177,6 +179,138 @@ async def test_an_upload_goes_on_where_it_ended(tabs: BrowserContext, page_url: 
     assert (seen[0] > 0.4, seen[-1]) == (True, 1)
 
 
+def opened(tabs: BrowserContext) -> Callable[[], int]:
+    """The number of streams of all tabs that are open."""
+    streams = set[Request]()
+    tabs.on("request", lambda r: streams.add(r) if r.url.endswith("/realtime") and r.method == "POST" else None)
+    for end in ("requestfinished", "requestfailed"):
+        tabs.on(end, lambda r: streams.discard(r))
+    return lambda: sum(not request.frame.page.is_closed() for request in streams)
+
+
+LISTEN = """([number, where, name]) => {
+  const { shown = {}, ended = {}, connections = {} } = globalThis;
+  Object.assign(globalThis, { shown, ended, connections });
+  connections[name] = [];
+  client.rows(name ?? "notes").where(where).orderBy("text").live({
+    rows: (rows) => { shown[number] = rows.map((row) => row.data.text).join(" "); },
+    error: (error) => { ended[number] = error.code; },
+    connected: (isConnected) => connections[name].push(isConnected),
+  });
+}"""
+
+
+async def listen(page: Page, number: int, where: dict[str, object], table: str = "notes") -> None:
+    await page.evaluate(LISTEN, [number, where, table])
+
+
+async def shows(page: Page, number: int, text: str) -> None:
+    await page.wait_for_function(f"globalThis.shown?.[{number}] === {json.dumps(text)}")
+
+
+async def test_tabs_share_one_stream_and_hand_it_over(tabs: BrowserContext, page_url: str, app: App):
+    await app.table({"text": "string"}, title="notes")
+    await app.table({"text": "string"}, "AppMember", title="closed")
+    streams, reads = opened(tabs), counted(tabs, "/query")
+    pages = [await tab(tabs, page_url, app) for _ in range(3)]
+    for page in pages:
+        await listen(page, 1, {})
+        await shows(page, 1, "")
+    await listen(pages[2], 2, {"text": {"$gt": "b"}})
+    # What one of them may not read, ends for that one.
+    await listen(pages[1], 3, {}, "closed")
+    await pages[1].wait_for_function("globalThis.ended?.[3] === 'MEMBER_TOKEN_REQUIRED'")
+    await shows(pages[2], 2, "")
+    await app.row("notes", {"text": "b"})
+    await app.row("notes", {"text": "c"})
+    for page in pages:
+        await shows(page, 1, "b c")
+    await shows(pages[2], 2, "c")
+    await until(lambda: streams() == 1)
+    first, *others = pages
+    before = len(reads)
+    closing = asyncio.create_task(first.close())
+    for text in "defgh":
+        await app.row("notes", {"text": text})
+    await closing
+    await app.row("notes", {"text": "i"})
+    for page in others:
+        await shows(page, 1, "b c d e f g h i")
+    await shows(pages[2], 2, "c d e f g h i")
+    await until(lambda: streams() == 1)
+    assert len(reads) == before, "It goes on where the other one has ended: nothing is read again."
+    assert await others[0].evaluate("connections.notes") == [True]
+    # The member signs in: all tabs are told what it may see.
+    await others[1].evaluate("client.members.guest()")
+    for page in others:
+        await listen(page, 4, {}, "closed")
+        await shows(page, 4, "")
+    await others[0].evaluate("client.rows('closed').create({ text: 'mine' })")
+    for page in others:
+        await shows(page, 4, "mine")
+    await until(lambda: streams() == 1)
+
+
+async def test_another_tab_takes_over_from_a_frozen_one(tabs: BrowserContext, page_url: str, app: App):
+    await app.table({"text": "string"}, title="notes")
+    streams = opened(tabs)
+    frozen = await tab(tabs, page_url, app)
+    await listen(frozen, 1, {})
+    await shows(frozen, 1, "")
+    other = await tab(tabs, page_url, app)
+    await other.clock.install()
+    await listen(other, 1, {})
+    await other.clock.run_for(100)
+    await shows(other, 1, "")
+    session = await tabs.new_cdp_session(frozen)
+    await session.send("Page.setWebLifecycleState", {"state": "frozen"})
+    await app.row("notes", {"text": "a"})
+    await other.clock.run_for(60_000)
+    await app.row("notes", {"text": "b"})
+    await other.clock.resume()
+    await shows(other, 1, "a b")
+    await session.send("Page.setWebLifecycleState", {"state": "active"})
+    await shows(frozen, 1, "a b")
+    await app.row("notes", {"text": "c"})
+    for page in (frozen, other):
+        await shows(page, 1, "a b c")
+    await until(lambda: streams() == 1)
+
+
+async def test_tabs_that_share_no_stream(tabs: BrowserContext, page_url: str, app: App):
+    await set_limits(app, live_subscriptions=2)
+    await app.table({"text": "string"}, title="notes")
+    streams = opened(tabs)
+    # More lists than a stream may have: each has its own.
+    pages = [await tab(tabs, page_url, app) for _ in range(2)]
+    for page in pages:
+        for number in (1, 2):
+            await listen(page, number, {})
+    await app.row("notes", {"text": "a"})
+    for page in pages:
+        for number in (1, 2):
+            await shows(page, number, "a")
+    await until(lambda: streams() == 2)
+    # Another member, and a page without locks.
+    kept = "const kept = {}; const storage = { get: (n) => kept[n], set: (n, v) => (kept[n] = v), remove: (n) => delete kept[n] };"
+    another = "globalThis.client = create({ storage }); return client.members.guest().then(() => 0);"
+    for number, harm in enumerate(
+        (
+            f"() => {{ {kept} {another} }}",
+            "() => { Object.defineProperty(navigator, 'locks', { value: undefined }); globalThis.client = create(); }",
+        )
+    ):
+        alone = await tab(tabs, page_url, app)
+        await alone.evaluate(harm)
+        await listen(alone, 1, {})
+        await shows(alone, 1, "a" + " a" * number)
+        await until(lambda: streams() == 3)
+        await app.row("notes", {"text": "a"})
+        for page in (alone, pages[0]):
+            await shows(page, 1, "a a" + " a" * number)
+        await alone.close()
+
+
 # As if the network of a page ended, and came back.
 NETWORK = """const real = fetch; let cable = new AbortController();
 globalThis.fetch = (input, init = {}) => cable.signal.aborted ? Promise.reject(new TypeError("Failed to fetch"))
@@ -190,7 +324,7 @@ async def test_lists_and_channels_of_two_pages(tabs: BrowserContext, page_url: s
     await app.table({"text": "string"}, title="notes")
     assert (await declare(app, {"pattern": "desk", "listen": True, "send": True, "presence": True})).status_code == 200
     one, other = await tab(tabs, page_url, app), await tab(tabs, page_url, app)
-    streams = counted(tabs, "/v1/public/realtime")
+    streams = opened(tabs)
     for page in (one, other):
         await page.evaluate(
             """() => {
@@ -204,7 +338,7 @@ async def test_lists_and_channels_of_two_pages(tabs: BrowserContext, page_url: s
             }"""
         )
         await page.wait_for_function("globalThis.notes === '' && globalThis.there === ''")
-    assert len(streams) == 2, "A page has one stream for all that it listens to."
+    assert streams() == 2, "A page has one stream for all that it listens to, and one of them for all lists."
     await one.evaluate("client.channel('desk').enter({ name: 'ada' })")
     await other.evaluate("client.channel('desk').enter({ name: 'bea' })")
     await one.evaluate("client.rows('notes').create({ text: 'b' })")
@@ -219,7 +353,7 @@ async def test_lists_and_channels_of_two_pages(tabs: BrowserContext, page_url: s
     await one.evaluate("plug()")
     for page in (one, other):
         await page.wait_for_function("notes === 'a b' && connections.at(-1)")
-    assert len(streams) == 3, "One more after the cut, and none for presence."
+    assert streams() == 2
     assert await one.evaluate("connections") == [True, False, True]
     await other.evaluate("client.channel('desk').leave()")
     await one.wait_for_function("there === 'ada'")

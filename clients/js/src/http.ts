@@ -36,7 +36,7 @@ export class Http {
   tokens: Tokens | null = null;
   readonly url: string;
   /** What all requests to the server say of this client. */
-  private readonly own: Record<string, string>;
+  readonly own: Record<string, string>;
   private readonly fetch: typeof fetch;
   /** Whether requests can be aborted: it costs Node.js a tenth of each, and there one ends on its own in five minutes. */
   private aborts: boolean;

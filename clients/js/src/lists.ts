@@ -47,7 +47,7 @@ class List implements Part {
 
   constructor(
     private readonly stream: Stream,
-    private readonly name: string,
+    readonly name: string,
     private readonly listed: Listed,
     private readonly listener: LiveListener,
   ) {

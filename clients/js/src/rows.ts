@@ -1,6 +1,6 @@
 import { path, type Http } from "./http.ts";
 import type { Listed, Order } from "./lists.ts";
-import type { CallOptions, JsonObject, LiveListener, Page, Query, Row, Rows } from "./types.ts";
+import type { CallOptions, JsonObject, LiveListener, LiveRowListener, Page, Query, Row, Rows } from "./types.ts";
 
 const DATA = "/v1/public/tables/";
 const MAX_PAGE = 1000;
@@ -154,6 +154,12 @@ function reading(options?: CallOptions & { fields?: string[]; expand?: string[] 
   return options && { ...call(options), query: { fields: options.fields?.join(","), expand: options.expand?.join(",") } };
 }
 
+/** The listener of the list that is one row. */
+function ofRow(given: LiveRowListener | Required<LiveRowListener>["row"]): LiveListener {
+  const listener = typeof given === "function" ? { row: given } : given;
+  return { ...listener, rows: ([row]) => listener.row?.(row ?? null) };
+}
+
 export function rows(http: Sender, live: Live, table: string): Rows {
   const data = DATA + path`${table}/data`;
   const byId = (row: Row | string) => `${data}/${encodeURIComponent(typeof row === "string" ? row : row.id)}`;
@@ -166,7 +172,8 @@ export function rows(http: Sender, live: Live, table: string): Rows {
   return {
     all: () => query({}),
     where: (condition) => query({ where: condition }),
-    live: (listener) => query({}).live(listener),
+    live: (first: any, listener?: any) =>
+      typeof first === "string" ? query({ where: { id: first }, limit: 1 }).live(ofRow(listener)) : query({}).live(first),
     get: (id, options) => http.json("GET", byId(id), reading(options)),
     create: (row, options) => http.json("POST", data, { ...call(options), body: { data: row } }),
     async createMany(many, options) {

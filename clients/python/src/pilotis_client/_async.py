@@ -512,6 +512,11 @@ class AsyncRows(Generic[Data]):
         """Return the question for the rows that satisfy a condition."""
         return self.all().where(condition, **columns)
 
+    async def live_row(self, row_id: str) -> AsyncIterator[Row[Data] | None]:
+        """Yield a row, and again each time it changes: None while there is none, or none that the caller may see."""
+        async for page in self.where(id=row_id).limit(1).live_rows():
+            yield page.rows[0] if page.rows else None
+
     async def get(
         self, row_id: str, *, fields: Iterable[str] | None = None, expand: Iterable[str] | None = None
     ) -> Row[Data]:

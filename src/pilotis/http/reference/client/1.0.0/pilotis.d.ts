@@ -147,6 +147,11 @@ export interface LiveListener<Data = JsonObject> {
   /** Ends the list, as the function that `live` returns. */
   signal?: AbortSignal;
 }
+/** Who is told of a live row. */
+export type LiveRowListener<Data = JsonObject> = Omit<LiveListener<Data>, "rows"> & {
+  /** Called with the row, and again each time it changes: null while there is none, or none that the caller may see. */
+  row?: (row: Row<Data> | null) => void;
+};
 export interface ChannelMessage<Payload = any> {
   id: string;
   channel: string;
@@ -226,6 +231,8 @@ export interface Rows<Table extends TableTypes = AnyTable> {
   all(): Query<Table>;
   /** Keeps a list of all rows true, up to 1000; see `Query`. */
   live(listener: LiveListener<Table["row"]> | ((rows: Row<Table["row"]>[], total: number) => void)): () => void;
+  /** Keeps one row true: calls a function with it, or null, and again each time that it changes; returns what ends that. */
+  live(id: string, listener: LiveRowListener<Table["row"]> | ((row: Row<Table["row"]> | null) => void)): () => void;
   get(id: string, options?: CallOptions & { fields?: Column<Table>[]; expand?: string[] }): Promise<Row<Table["row"]>>;
   create(data: Table["new"], options?: CallOptions): Promise<Row<Table["row"]>>;
   /** Creates rows; `failed` says which were not, and why. Rejects if there is none that was. */
