@@ -3,6 +3,9 @@
 Each case is run in turns with the plain one to which it is compared, on one server with equal rows. The ratio is that
 of requests per second; the goals are those of the design. An update by a condition is compared with the same statement
 in SQL on a connection of its own.
+
+`--pocketbase PROGRAM` compares with PocketBase as well (see `bench.rivals`), which has the same rows, indexes on the
+columns that are asked for, and pages by their number, without totals.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import os
 import random
 import sys
 import tempfile
@@ -25,6 +29,7 @@ import httpx
 
 from bench import data, load
 from bench.load import Requests
+from bench.peers.pocketbase import RelatedPocketBase
 from bench.servers import Pilotis
 from pilotis.apps.keys import PUBLIC_PREFIX, app_of
 
@@ -53,6 +58,13 @@ _PAIRS = (
     Pair("query through a reference", "query", 0.5),
     Pair("row by its key", "query", 0.9),
     Pair("pages by a cursor at depth", "pages by a cursor near the start", 0.9),
+)
+
+_BESIDE_POCKETBASE = (
+    "create with a unique key",
+    "query with authors",
+    "query with 3 comments each",
+    "pages by a cursor at depth",
 )
 
 _QUERIES: dict[str, dict[str, Any]] = {
@@ -185,22 +197,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.data2", description=__doc__)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--pocketbase", type=Path, help="PocketBase's program")
     options = parser.parse_args()
     missed = False
     with tempfile.TemporaryDirectory() as directory, Pilotis(Path(directory)) as pilotis:
         stage = Stage(pilotis)
         asyncio.run(_settle(pilotis))
 
-        def rate(name: str) -> float:
-            requests = stage.requests(name)
+        def rate(server: Pilotis | RelatedPocketBase, requests: Requests) -> float:
             file = requests.write(Path(directory) / "requests")
-            return load.run(pilotis.url, requests.method, file, pilotis.headers, options.seconds, 32).rate
+            return load.run(server.url, requests.method, file, server.headers, options.seconds, 32).rate
 
+        def compare(own: Callable[[], float], other: Callable[[], float]) -> tuple[float, float, float]:
+            """Return the medians of both, and that of the ratios of the rounds after the first."""
+            rates = [(own(), other()) for _ in range(options.rounds + 1)][1:]
+            ours, others = (median(one) for one in zip(*rates, strict=True))
+            return ours, others, median(one / other for one, other in rates)
+
+        def of_case(name: str) -> Callable[[], float]:
+            return lambda: rate(pilotis, stage.requests(name))
+
+        def of_peer(peer: RelatedPocketBase, name: str) -> Callable[[], float]:
+            return lambda: rate(peer, peer.requests(name, _A_RUN))
+
+        print(f"load average at the start: {os.getloadavg()[0]:.1f}\n")
         print("| | per second | beside it | per second | ratio | goal |\n|---|---|---|---|---|---|", flush=True)
         for name, beside, goal in _PAIRS:
-            rates = [(rate(name), rate(beside)) for _ in range(options.rounds + 1)][1:]
-            own, plain = (median(one) for one in zip(*rates, strict=True))
-            ratio = median(one / other for one, other in rates)
+            own, plain, ratio = compare(of_case(name), of_case(beside))
             missed |= ratio < goal
             print(f"| {name} | {own:,.0f} | {beside} | {plain:,.0f} | {ratio:.2f} | {goal} |", flush=True)
         change = {"where": {"n": {"$lt": 500}}, "data": {"n": {"$inc": 0}}}
@@ -210,8 +233,16 @@ def main() -> int:
         ratio = ours / plain_seconds
         missed |= ratio > 1.3
         print(
-            f"\nupdate-where of {_CHANGED:,} rows: {ours:.2f} s, in SQL {plain_seconds:.2f} s, {ratio:.2f} (goal 1.3)"
+            f"\nupdate-where of {_CHANGED:,} rows: {ours:.2f} s, in SQL {plain_seconds:.2f} s, {ratio:.2f} (goal 1.3)",
+            flush=True,
         )
+        if options.pocketbase:
+            sizes = (_AUTHORS, _ITEMS, _COMMENTS_EACH)
+            with RelatedPocketBase(options.pocketbase, Path(directory), *sizes) as peer:
+                print("\n| | per second | PocketBase | ratio |\n|---|---|---|---|", flush=True)
+                for name in _BESIDE_POCKETBASE:
+                    own, other, ratio = compare(of_case(name), of_peer(peer, name))
+                    print(f"| {name} | {own:,.0f} | {other:,.0f} | {ratio:.2f} |", flush=True)
     return int(missed)
 
 

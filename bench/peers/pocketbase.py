@@ -1,4 +1,4 @@
-"""PocketBase with its data in a directory of its own, for `bench.rivals` and `bench.console`.
+"""PocketBase with its data in a directory of its own, for `bench.rivals`, `bench.console` and `bench.data2`.
 
 Its program is PocketBase's example, installed outside the repository:
 
@@ -7,11 +7,12 @@ Its program is PocketBase's example, installed outside the repository:
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -26,18 +27,20 @@ LARGE = 5_000_000
 FILES = 8
 """The number of large files, of `LARGE` bytes each."""
 _START_SECONDS = 30
+_BATCH = 500
+"""The rows that a request of PocketBase's creates where we fill it."""
 _PASSWORD = "correct horse battery"
 _KINDS = {"int": "number", "number": "number", "boolean": "bool", "date": "date", "array": "json", "string": "text"}
 Json = dict[str, Any]
 
 
-class PocketBase:
-    """PocketBase with its data in a separate directory."""
+class Server:
+    """PocketBase without collections of ours, its data in a separate directory."""
 
     name = "PocketBase"
     headers: Mapping[str, str] = MappingProxyType({"Content-Type": "application/json"})
 
-    def __init__(self, program: Path, directory: Path, rows: int) -> None:
+    def __init__(self, program: Path, directory: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             address = f"127.0.0.1:{free.getsockname()[1]}"
         own = [f"--dir={directory / 'pocketbase'}"]
@@ -50,21 +53,7 @@ class PocketBase:
             self._process = subprocess.Popen([program, "serve", f"--http={address}", *own], stdout=log, stderr=log)
         self._wait()
         token = self._post("/api/collections/_superusers/auth-with-password", admin)["token"]
-        fields: list[Json] = [{"name": name, "type": _KINDS[type_]} for name, type_ in data.SCHEMA.items()]
-        fields.append({"name": "file", "type": "file", "maxSize": 2 * LARGE, "maxSelect": 1})
-        rules = dict.fromkeys(["listRule", "viewRule", "createRule"], "")
-        made: Json = {"name": "measured", "type": "base", "fields": fields, **rules}
-        self._post("/api/collections", made, {"Authorization": token})
-        path = "/api/collections/measured/records"
-        with ThreadPoolExecutor(4) as pool:
-            ids = list(pool.map(lambda number: self._post(path, data.row(number))["id"], range(rows)))
-        pages = [f"{path}?page={page}&perPage=20&skipTotal=1" for page in range(1, min(rows, 2000) // 20 + 1)]
-        self.requests = {
-            "row by id": _gets(f"{path}/{row_id}" for row_id in ids),
-            "page 1 to 100": _gets(pages),
-            "create": Requests("POST", [(path, data.text(data.row(number))) for number in range(5000)]),
-            "5 MB files": _gets(self._upload(path, os.urandom(LARGE)) for _ in range(FILES)),
-        }
+        self._admin = {"Authorization": token}
 
     @property
     def pids(self) -> list[int]:
@@ -89,16 +78,101 @@ class PocketBase:
                 time.sleep(0.05)
         raise RuntimeError("PocketBase did not start.")
 
+    def _collection(self, name: str, fields: list[Json], indexes: Sequence[str] = ()) -> str:
+        """Make a collection that everybody may read and add to, and return its id."""
+        rules = dict.fromkeys(["listRule", "viewRule", "createRule"], "")
+        made: Json = {"name": name, "type": "base", "fields": fields, "indexes": indexes, **rules}
+        collection_id: str = self._post("/api/collections", made, self._admin)["id"]
+        return collection_id
+
     def _post(self, path: str, body: Json, headers: Mapping[str, str] | None = None) -> Any:
         answer = self._client.post(self.url + path, json=body, headers=headers)
         if answer.is_error:
             raise RuntimeError(f"{path}: {answer.status_code} {answer.text}")
         return answer.json()
 
+
+class PocketBase(Server):
+    """The rows and files of `bench.rivals` in a collection."""
+
+    def __init__(self, program: Path, directory: Path, rows: int) -> None:
+        super().__init__(program, directory)
+        fields: list[Json] = [{"name": name, "type": _KINDS[type_]} for name, type_ in data.SCHEMA.items()]
+        fields.append({"name": "file", "type": "file", "maxSize": 2 * LARGE, "maxSelect": 1})
+        self._collection("measured", fields)
+        path = _records("measured")
+        with ThreadPoolExecutor(4) as pool:
+            ids = list(pool.map(lambda number: self._post(path, data.row(number))["id"], range(rows)))
+        pages = [f"{path}?page={page}&perPage=20&skipTotal=1" for page in range(1, min(rows, 2000) // 20 + 1)]
+        self.requests = {
+            "row by id": _gets(f"{path}/{row_id}" for row_id in ids),
+            "page 1 to 100": _gets(pages),
+            "create": Requests("POST", [(path, data.text(data.row(number))) for number in range(5000)]),
+            "5 MB files": _gets(self._upload(path, os.urandom(LARGE)) for _ in range(FILES)),
+        }
+
     def _upload(self, path: str, content: bytes) -> str:
         answer = self._client.post(self.url + path, files={"file": ("large.bin", content)}).raise_for_status()
         made = answer.json()
         return f"/api/files/measured/{made['id']}/{made['file']}"
+
+
+class RelatedPocketBase(Server):
+    """The authors, items and comments of `bench.data2` in collections, with indexes on what is asked for."""
+
+    def __init__(self, program: Path, directory: Path, authors: int, items: int, comments: int) -> None:
+        super().__init__(program, directory)
+        most: Json = {"batch": {"enabled": True, "maxRequests": _BATCH, "timeout": 60, "maxBodySize": 0}}
+        self._client.patch(f"{self.url}/api/settings", json=most, headers=self._admin).raise_for_status()
+        author = self._collection("authors", [{"name": "name", "type": "text"}, {"name": "n", "type": "number"}])
+        fields: list[Json] = [
+            {"name": "slug", "type": "text"},
+            {"name": "author", "type": "relation", "collectionId": author, "maxSelect": 1},
+            {"name": "n", "type": "number"},
+        ]
+        slug = "create unique index {0}_slug on {0} (slug)"
+        item = self._collection("items", fields, [slug.format("items"), "create index items_n on items (n)"])
+        self._collection("added", fields, [slug.format("added")])
+        refers: Json = {"name": "item", "type": "relation", "collectionId": item, "maxSelect": 1}
+        own = "create index comments_item on comments (item)"
+        self._collection("comments", [refers, {"name": "n", "type": "number"}], [own])
+        names = ({"name": f"author {number}", "n": number} for number in range(authors))
+        self._authors = self._fill("authors", names)
+        self._numbers = itertools.count()
+        item_ids = self._fill("items", (self._item() for _ in range(items)))
+        self._fill("comments", ({"item": row_id, "n": n} for row_id in item_ids for n in range(comments)))
+        self._pages = range(1, items // 20 + 1)
+
+    def requests(self, name: str, creates: int) -> Requests:
+        """Return the requests of a case; of creates so many, each with a value of its own."""
+        path = _records("items")
+        found = [f"{path}?filter=(n={number})&perPage=20&skipTotal=1" for number in range(1000)]
+        match name:
+            case "create with a unique key":
+                return Requests("POST", [(_records("added"), data.text(self._item())) for _ in range(creates)])
+            case "query with authors":
+                return _gets(f"{asked}&expand=author" for asked in found)
+            case "query with 3 comments each":
+                return _gets(f"{asked}&expand=comments_via_item" for asked in found)
+            case _:
+                return _gets(f"{path}?page={page}&perPage=20&skipTotal=1" for page in self._pages[-200:])
+
+    def _item(self) -> Json:
+        number = next(self._numbers)
+        return {"slug": f"item-{number}", "author": self._authors[number % len(self._authors)], "n": number % 1000}
+
+    def _fill(self, name: str, rows: Iterable[Json]) -> list[str]:
+        """Create rows and return their ids."""
+        ids: list[str] = []
+        left = iter(rows)
+        while batch := list(itertools.islice(left, _BATCH)):
+            asked = [{"method": "POST", "url": _records(name), "body": row} for row in batch]
+            ids += [made["body"]["id"] for made in self._post("/api/batch", {"requests": asked}, self._admin)]
+        return ids
+
+
+def _records(name: str) -> str:
+    return f"/api/collections/{name}/records"
 
 
 def _gets(paths: Iterable[str]) -> Requests:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -141,6 +142,36 @@ async def test_a_build_that_dies_with_its_node_is_done_again(
 
 async def is_there(connection: asyncpg.Connection, index: str) -> bool:
     return bool(await connection.fetchval("select to_regclass($1) is not null", index))
+
+
+@pytest.mark.without_citus("who reads on the coordinator does not delay a build on another node")
+async def test_a_server_killed_in_the_middle_leaves_the_key_to_the_next(tmp_path: Path):
+    server = Server(tmp_path / "data", environment={"PILOTIS_LIMITS_COLUMN_MIGRATION_ROWS": "0"}).start()
+    try:
+        app = new_app(server, first_console_user(server))
+        table = await app.table({"name": "string"})
+        await app.row(table, {"name": "x"})
+        schema = f"app_{UUID(app.app_id).hex}"
+        async with connection_to(server) as reader:
+            # The build waits for everybody who may read older rows.
+            await reader.execute("begin isolation level repeatable read; select")
+            await make(app, table)
+            async with connection_to(server) as connection:
+                await until(lambda: is_there(connection, f"{schema}.u_{UUID(table).hex}_1"))
+            server.kill()
+            reader.terminate()
+        server.start()
+        (key,) = await settled(app, table)
+        assert "state" not in key
+        async with app.client() as client:
+            assert_error(await client.post(rows(table), json={"data": {"name": "x"}}), 409, "UNIQUE_VIOLATION")
+            assert (await client.post(rows(table), json={"data": {"name": "y"}})).status_code == 201
+            assert (await client.get(rows(table))).json()["total_count"] == 2
+        async with connection_to(server) as connection:
+            unfinished = "select count(*) from pg_index where not indisvalid"
+            assert await connection.fetchval(unfinished) == 0
+    finally:
+        server.stop()
 
 
 async def test_a_key_can_be_removed_while_it_waits(large: App, node: Node, connection: asyncpg.Connection):
