@@ -90,6 +90,16 @@ async def test_one_row_that_grows_too_large_undoes_all(app: App) -> None:
         assert [row["n"] for row in await values(client, table)] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("columns", [{"s": "string", "t": "string"}, {}], ids=["columns", "free-form"])
+async def test_a_row_grows_by_what_is_escaped(app: App, columns: dict[str, str]) -> None:
+    """As JSON it is six times as large, which the request's own bytes do not show."""
+    table = await app.table(columns)
+    await app.row(table, {"s": "\x01" * 100_000})
+    async with app.client() as client:
+        assert await update(client, table, all=True, data={"t": "\x01" * 50_000}) == 1
+        assert await update(client, table, all=True, data={"t": "\x01" * 100_000}) == "ROW_TOO_LARGE"
+
+
 async def test_rows_that_become_equal_in_a_unique_key(app: App) -> None:
     body = {"title": "keyed", "schema": {"n": "int"}, "access_level": "Public", "unique": [{"columns": ["n"]}]}
     async with app.client() as client:

@@ -27,6 +27,8 @@ _MAX_ARGUMENTS = 90
 MAX_PAGES_BYTES = 1_000_000
 """The size of the pages that a statement for several returns, beyond the last of them."""
 
+# What a row's JSON has beside the names and values of its columns, and what a name and a short value take at most.
+_BESIDE_VALUES, _FIXED_BYTES = 1000, 50
 # Imported ids may contain any character.
 _CREATED_BY = ""","created_by":' || coalesce(to_json(__creator)::text, 'null') || '"""
 _RFC3339 = '\'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"\''
@@ -124,6 +126,13 @@ class Statements:
     def row(self) -> str:
         """The expression for a row's JSON text."""
         return self._row(self.data, _CREATED_BY if self._creators else "", self._beside.tail)
+
+    @functools.cached_property
+    def _at_most(self) -> str:
+        """The expression for a number of bytes that a row's JSON text does not exceed, found without making it."""
+        known = _BESIDE_VALUES + sum(_member_bytes(column.name) for column in self._table.columns)
+        sizes = ["octet_length(__extra::text)", *filter(None, map(_value_bytes, self._table.columns))]
+        return " + ".join([f"{known}::bigint", *(f"coalesce({size}, 0)" for size in sizes)])
 
     def with_beside(self, beside: Beside) -> Statements:
         """Return the statements whose rows are shown with something beside them."""
@@ -632,6 +641,8 @@ class Statements:
             judged += f", {one.around(whole, literal(''))} as required"
         emitted = f", {self._emitter.updated_many(cause)}" if cause is not None else ""
         emitted += f", {self._log.updated()}" if table.watched else ""
+        # Making the text of every row would take a third of the time of the whole, and few rows are near the limit.
+        item = f"case when {self._at_most} > $5 then pilotis.require_size({self.row}, $5::integer) else '' end"
         # The rows are locked in one order, so that two such updates do not wait for each other.
         return f"""
             with before as materialized (
@@ -644,7 +655,7 @@ class Statements:
                 returning t.*{self._xid("t.")}
             ){emitted}
             select (select count(*) from before) as found,
-                count(pilotis.require_size({self.row}, $5::integer)) as updated{judged}
+                count({item}) as updated{judged}
                 {self._found_events(emits=cause is not None)}
             from written
         """
@@ -810,6 +821,22 @@ def _member(column: Column) -> str:
     if column.type in {ColumnType.DATE, ColumnType.UUID}:
         return f"""{name} || '"' || {column.physical} || '"'"""
     return f"{name} || {column.physical}"
+
+
+def _member_bytes(name: str) -> int:
+    # A byte becomes at most six where it is escaped.
+    return 6 * len(name.encode()) + _FIXED_BYTES
+
+
+def _value_bytes(column: Column) -> str:
+    """Return the expression for the most bytes that a value takes as JSON; empty if they are few."""
+    if column.encrypted:
+        return f"2 * octet_length({column.physical})"
+    if column.type is ColumnType.STRING:
+        return f"6::bigint * octet_length({column.physical})"
+    if column.type in {ColumnType.UUID, ColumnType.INT, ColumnType.BOOLEAN}:
+        return ""
+    return f"octet_length({column.physical}::text)"
 
 
 def _names_of(by_row: ByRow) -> str:
