@@ -18,6 +18,7 @@ from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, UniqueKey, key_called
 from pilotis.data.tables.schema import Column, ColumnType
+from pilotis.data.tables.values import Row
 from pilotis.data.where.operands import Arguments, ColumnNotReadableError
 from pilotis.http.api.principals import AppInfo, Client, Principal
 from pilotis.kit import json
@@ -52,6 +53,13 @@ class Counter(Protocol):
 
 def key_record(creator: str | None, table: PreparedTable, key: UniqueKey, data: msgspec.Raw, row_id: str) -> str:
     """Return the JSON array of a record with the values of a key; raises `KeyIncompleteError` if one is missing."""
+    change = records.change(table.encrypted(require_key(creator, table, key, data), row_id))
+    own = b'{"__id":"%b","__creator":%b' % (row_id.encode(), json.encode(creator))
+    return f"[{(own + (b',' if len(change) > 2 else b'') + change[1:]).decode()}]"
+
+
+def require_key(creator: str | None, table: PreparedTable, key: UniqueKey, data: msgspec.Raw) -> Row:
+    """Return the given fields of a row; raises `KeyIncompleteError` if a value of a key is missing."""
     try:
         row = table.changes.decode_change(data)
     except PilotisError as error:
@@ -64,9 +72,7 @@ def key_record(creator: str | None, table: PreparedTable, key: UniqueKey, data: 
             number != CREATOR_NUMBER and (number not in given or name in row.nulls)
         ):
             raise KeyIncompleteError(f"{name} belongs to the key, so give it a value.").at(f"data.{name}")
-    change = records.change(table.encrypted(row, row_id))
-    own = b'{"__id":"%b","__creator":%b' % (row_id.encode(), json.encode(creator))
-    return f"[{(own + (b',' if len(change) > 2 else b'') + change[1:]).decode()}]"
+    return row
 
 
 class NamedRow(NamedTuple):

@@ -18,7 +18,7 @@ from asyncpg import Connection
 
 from pilotis.data.rows import records
 from pilotis.data.rows.creating import list_of_rows
-from pilotis.data.rows.keyed import KeyIncompleteError, key_record
+from pilotis.data.rows.keyed import KeyIncompleteError, key_record, require_key
 from pilotis.data.rows.operations import Plan, RowNotFoundError, new_record, perform, plan_create, plan_update
 from pilotis.data.rows.query import statements_of
 from pilotis.data.rows.table import PreparedTable, PreparedTables
@@ -197,7 +197,7 @@ class Upserting:
             return None
         record = self._record(data)
         # A key that is not complete is an error, also where nobody has it.
-        key_record(creator_of_new_row(principal), table, self._key, record.data, record.row_id)
+        require_key(creator_of_new_row(principal), table, self._key, record.data)
         try:
             visible = table.visible_now(principal, Action.CREATE)
         except PilotisError:
