@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 
 from tests.console import owner_of
 from tests.rows.test_references import assert_missing, create, refers, total
@@ -13,6 +14,8 @@ from tests.rules.test_capabilities import findings
 from tests.rules.test_rules import rows, save
 from tests.support import App, assert_error
 from tests.waiting import until
+
+MEMBERS_ARE_HERE = pytest.mark.without_citus("members are on another node than the rows that would refer to them")
 
 
 def of_member(on_delete: str | None = None, **more: Any) -> dict[str, Any]:
@@ -32,6 +35,18 @@ async def deleted(app: App, member_id: str) -> None:
         assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.with_citus
+async def test_on_citus_a_column_that_refers_to_members_is_refused(app: App):
+    async with app.client() as client:
+        body = {"title": "owned", "access_level": "Public", "schema": {"owner": of_member()}}
+        refused = assert_error(await client.post("/v1/public/tables", json=body), 400, "VALIDATION_FAILED")
+        assert refused["details"][0]["field"].endswith("owner.references.member")
+        table = await app.table({"owner": "string"})
+        column = f"/v1/public/tables/{table}/columns/owner"
+        assert_error(await client.patch(column, json={"references": {"member": True}}), 400, "VALIDATION_FAILED")
+
+
+@MEMBERS_ARE_HERE
 async def test_every_way_to_write_asks_for_the_member(app: App):
     table = await app.table({"title": "string", "owner": of_member()})
     ada, token = await member(app)
@@ -58,6 +73,7 @@ async def test_every_way_to_write_asks_for_the_member(app: App):
         assert schema["owner"] == {"type": "string", "references": {"member": True, "on_delete": "keep"}}
 
 
+@MEMBERS_ARE_HERE
 async def test_a_member_of_another_app_is_none(app: App, other_app: App):
     table = await app.table({"owner": of_member()})
     stranger, _ = await member(other_app)
@@ -65,6 +81,7 @@ async def test_a_member_of_another_app_is_none(app: App, other_app: App):
         assert_missing(await client.post(rows(table), json={"data": {"owner": stranger}}), "data.owner")
 
 
+@MEMBERS_ARE_HERE
 async def test_a_column_with_values_becomes_a_reference_if_all_are_members(app: App):
     table = await app.table({"owner": "string"})
     ada, _ = await member(app)
@@ -93,6 +110,7 @@ async def test_a_column_with_values_becomes_a_reference_if_all_are_members(app: 
         assert (await client.patch(column, json=change)).status_code == 409
 
 
+@MEMBERS_ARE_HERE
 async def test_rows_follow_a_deleted_member(app: App):
     suffix = uuid4().hex[:8]
     lists = await app.table({"owner": of_member("cascade")}, title=f"lists {suffix}")
@@ -148,6 +166,7 @@ async def expanded(client: httpx.AsyncClient, table: str, *names: str) -> list[A
     ]
 
 
+@MEMBERS_ARE_HERE
 async def test_profiles_are_shown_for_members(app: App):
     (ada, token), (eve, other) = await member(app), await member(app)
     tasks = await app.table({"assignee": of_member()}, title=f"tasks {uuid4().hex[:8]}")
@@ -182,6 +201,7 @@ async def test_profiles_are_shown_for_members(app: App):
             assert answer.status_code == 400, answer.text
 
 
+@MEMBERS_ARE_HERE
 async def test_profiles_by_their_creator_and_beyond_pairs(app: App):
     ada, token = await member(app)
     people = await profiles(app, ["$creator"])
@@ -198,6 +218,7 @@ async def test_profiles_by_their_creator_and_beyond_pairs(app: App):
         assert [one["data"]["name"] for one in found["expanded"]["members"]] == ["Ada"]
 
 
+@MEMBERS_ARE_HERE
 async def test_the_table_of_profiles_is_kept(app: App):
     people = await profiles(app, ["member"], member="string")
     async with app.client() as client, owner_of(app).client(app) as console:
@@ -217,6 +238,7 @@ async def test_the_table_of_profiles_is_kept(app: App):
             assert (await own_side.delete(f"/v1/public/tables/{people}")).status_code == 200
 
 
+@MEMBERS_ARE_HERE
 async def test_a_column_by_which_members_take_rows_along_is_told_of(app: App):
     table = await app.table({"title": "string", "owner": of_member("cascade")})
     signed_in, mine = {"$member": {}}, {"owner": {"$member": "id"}}

@@ -453,6 +453,51 @@ async def test_rules_are_shown_and_set(app: App, tmp_path: Path):
     await beside(run, app, "rules", "show", "none", status=1)
 
 
+async def test_unique_keys_are_listed_added_and_removed(app: App):
+    table = await app.table({"email": "string", "state": "string"}, title="people")
+    rows_ = [await app.row(table, {"email": email}) for email in ("a", "A")]
+    assert (await beside(run, app, "unique", "list", "people")).stdout == b"The table has no unique keys.\n"
+    done = await beside(run, app, "unique", "add", "people", "email", "--where", '{"state": "new"}', "--name", "fresh")
+    assert done.stdout == b"The key fresh is made.\n"
+    await beside(run, app, "unique", "add", table, "$creator", "state", "--nulls-equal")
+    taken = await beside(run, app, "unique", "add", "people", "email", "--ignore-case", status=1)
+    assert all(row["id"].encode() in taken.stderr for row in rows_)
+    listed = json.loads((await beside(run, app, "unique", "list", "people", "--json")).stdout)
+    assert [(key["name"], key["columns"], key["nulls"], key["state"]) for key in listed] == [
+        ("fresh", ["email"], "distinct", "ready"),
+        ("creator_state", ["$creator", "state"], "equal", "ready"),
+    ]
+    assert listed[0]["where"] == {"state": {"$eq": "new"}}
+    assert (await beside(run, app, "unique", "remove", "people", "fresh")).stdout == b"The key fresh is removed.\n"
+    await beside(run, app, "unique", "remove", "people", "fresh", status=1)
+    await beside(run, app, "unique", "add", "people", "email", "--where", "[]", status=2)
+    assert b"creator_state" in (await beside(run, app, "unique", "list", "people")).stdout
+
+
+async def test_references_are_listed_set_and_removed(app: App):
+    authors = await app.table({"slug": "string"}, title="authors", unique=[{"columns": ["slug"]}])
+    ada = await app.row(authors, {"slug": "ada"})
+    posts = await app.table({"author": "uuid", "by": "string"}, title="posts")
+    post = await app.row(posts, {"author": ada["id"], "by": "eve"})
+    assert (await beside(run, app, "references", "list")).stdout == b"No column refers to anything.\n"
+    await beside(run, app, "references", "set", "posts", "author", "--to", "authors", "--on-delete", "cascade")
+    refused = await beside(run, app, "references", "set", "posts", "by", "--to", "authors", "--key", "slug", status=1)
+    assert post["id"].encode() in refused.stderr or b"1 row" in refused.stderr
+    async with app.client() as client:
+        await client.patch(f"/v1/public/tables/{posts}/data/{post['id']}", json={"data": {"by": "ada"}})
+    await beside(run, app, "references", "set", posts, "by", "--to", authors, "--key", "slug")
+    for wrong in (("--to", "authors", "--members"), (), ("--to", "authors", "--on-delete", "never")):
+        await beside(run, app, "references", "set", "posts", "by", *wrong, status=2)
+    listed = json.loads((await beside(run, app, "references", "list", "posts", "--json")).stdout)
+    assert listed == [
+        {"table": "posts", "column": "author", "refers_to": "authors by id", "on_delete": "cascade"},
+        {"table": "posts", "column": "by", "refers_to": "authors by slug", "on_delete": "restrict"},
+    ]
+    await beside(run, app, "references", "remove", "posts", "by")
+    assert b"slug" not in (await beside(run, app, "references", "list")).stdout
+    await beside(run, app, "references", "list", "none", status=1)
+
+
 TESTS = """
 tests:
   - name: strangers see what is published

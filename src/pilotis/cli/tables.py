@@ -1,4 +1,7 @@
-"""`pilotis table`: imports rows from files into tables, exports them, and shows and sets the rules of tables."""
+"""`pilotis table`: imports rows from files into tables and exports them, and shows and sets what tables declare.
+
+That is their rules, and in `table_keys` their unique keys and references.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from uuid import UUID
 import click
 
 from pilotis.cli.command import Outcome, Place, app_option, command, told
+from pilotis.cli.table_keys import references, unique
 
 if TYPE_CHECKING:
     from pilotis.cli.session import Session
@@ -22,7 +26,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def table() -> None:
-    """Import files into tables, export tables, and set their rules."""
+    """Import files into tables, export tables, and set their rules, unique keys and references."""
+
+
+table.add_command(unique)
+table.add_command(references)
 
 
 @table.group()
