@@ -56,8 +56,12 @@ class Server:
         self._admin = {"Authorization": token}
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def pids(self) -> list[int]:
-        return [self._process.pid]
+        return [self.pid]
 
     def __enter__(self) -> Self:
         return self

@@ -3,9 +3,9 @@
 Faults that need a rare order of events show only after many runs: the tests of a subject are run again and again. The
 subject `pictures` is run once: every screen in both themes, both languages and all widths, with a picture of each in
 `tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, `engines`: every screen in
-Firefox and WebKit beside Chromium, `keys`: many races and walks about unique keys, references and cursors, `mutants`: whether a test fails for each condition that rules add to statements once
-it is taken away, and `whole`: all that is generated, repeated or built, of which `make test` does a part
-(`tests/whole.py`).
+Firefox and WebKit beside Chromium, `keys`: races and walks about unique keys, references and cursors, in numbers,
+`mutants`: whether a test fails for each condition that rules add to statements once it is taken away, and `whole`: all
+that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`).
 """
 
 import argparse
