@@ -21,8 +21,11 @@ export async function right() {
     t.update("orders", order, { amount: inc(1) });
   });
   await pilotis.rows("이름 · 1").create({ 가격: 1, class: "a", größe: null });
+  const line = await pilotis.rows("lines").all().expand("order", { others: { from: "lines.order" } }).first();
+  const amount: number | null | undefined = line?.expanded?.order?.data.amount;
+  const others: string = line?.expanded?.others[0].id;
   const free: number = (await createClient({ url: "", publicKey: "" }).rows("any").get("id")).data.whatever;
-  return [customer, due, isApiError(row, "UNIQUE_VIOLATION"), free];
+  return [customer, due, amount, others, isApiError(row, "UNIQUE_VIOLATION"), free];
 }
 
 export async function wrong() {
@@ -48,6 +51,10 @@ export async function wrong() {
   orders.upsert("customer", { customer: "Ada" });
   // @ts-expect-error: it may be missing
   (await orders.get("id")).data.customer.length;
+  // @ts-expect-error: the row that it refers to may be missing
+  (await pilotis.rows("lines").get("id", { expand: ["order"] })).expanded?.order.data;
+  // @ts-expect-error: that row has no such column
+  (await pilotis.rows("lines").get("id", { expand: ["order"] })).expanded?.order?.data.qty;
   // @ts-expect-error: no such column
   orders.all().fields("color");
   // @ts-expect-error: the quantity is a number

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pilotis import __version__
@@ -54,11 +54,12 @@ def typescript(tables: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         f"// Written by `pilotis types` {__version__}; do not change it by hand.",
         "// Each column may be missing in a row from before the column was added.",
-        'import type { Json, JsonObject } from "@pilotis/client";',
+        'import type { Json, JsonObject, RowOf } from "@pilotis/client";',
         "",
         "export interface App {",
         "  tables: {",
     ]
+    titles = {table["title"] for table in tables}
     for table in _sorted(tables):
         columns = _columns(table)
         encrypted = [column.name for column in columns if column.is_encrypted]
@@ -68,10 +69,11 @@ def typescript(tables: Sequence[Mapping[str, Any]]) -> str:
             *_typescript_object("new", columns, is_new=True),
             f"      keys: {_union(_keys(table))};",
             f"      encrypted: {_union(encrypted)};",
+            *_typescript_expanded(table, titles),
             "    };",
         ]
-    # Both imports are used whatever the columns are.
-    lines += ["  };", "}", "", "export type { Json, JsonObject };", ""]
+    # The imports are used whatever the columns are.
+    lines += ["  };", "}", "", "export type { Json, JsonObject, RowOf };", ""]
     return "\n".join(lines)
 
 
@@ -85,6 +87,17 @@ def _typescript_object(name: str, columns: Sequence[_Column], *, is_new: bool) -
         shown = column.name if _IDENTIFIER.fullmatch(column.name) else _text(column.name)
         lines.append(f"        {shown}{'?' * optional}: {kind}{'' if column.is_required else ' | null'};")
     return [*lines, "      };"]
+
+
+def _typescript_expanded(table: Mapping[str, Any], titles: Collection[str]) -> list[str]:
+    """Return the rows to which columns refer. Other names, which a query gives to rows that refer to it, are any."""
+    lines = ["      expanded: {"]
+    for name, definition in table["schema"].items():
+        target = {} if isinstance(definition, str) else definition.get("references") or {}
+        if target.get("table") in titles:
+            shown = name if _IDENTIFIER.fullmatch(name) else _text(name)
+            lines.append(f'        {shown}?: RowOf<App["tables"][{_text(target["table"])}]> | null;')
+    return [*lines, "        [name: string]: any;", "      };"]
 
 
 def _typescript_type(column: _Column) -> str:

@@ -67,5 +67,5 @@ export declare function rowsOptions<Table extends TableTypes>(query: Query<Table
     }];
     queryFn: ({ signal }: {
         signal?: AbortSignal;
-    }) => Promise<import("@pilotis/client").Page<Row<Table["row"]>>>;
+    }) => Promise<import("@pilotis/client").Page<import("@pilotis/client").RowOf<Table>>>;
 };

@@ -27,12 +27,14 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 export type JsonObject = Record<string, any>;
 export type Increment = { $inc: number };
 
-/** The types of a table: of its rows, of a new row, its unique keys and its encrypted columns. */
+/** The types of a table: of its rows, of a new row, its unique keys, its encrypted columns and the rows it refers to. */
 export interface TableTypes {
   row: JsonObject;
   new: JsonObject;
   keys: string;
   encrypted: string;
+  /** The rows to which columns refer, by the columns, as `expand` shows them. */
+  expanded?: Record<string, any>;
 }
 /** The types of an app, as `pilotis types` writes them. */
 export interface AppTypes {
@@ -48,17 +50,19 @@ export interface AnyApp {
   tables: { [title: string]: AnyTable };
 }
 
-export interface Row<Data = JsonObject> {
+export interface Row<Data = JsonObject, Expanded = Record<string, any>> {
   id: string;
   data: Data;
   created_at: string;
   updated_at: string;
   created_by?: string | null;
   /** Related rows, where `expand` asks for them. */
-  expanded?: Record<string, any>;
+  expanded?: Expanded;
   expanded_more?: string[];
   counts?: Record<string, number | boolean>;
 }
+/** A row of a table. */
+export type RowOf<Table extends TableTypes> = Row<Table["row"], Table extends { expanded: infer Expanded extends Record<string, any> } ? Expanded : Record<string, any>>;
 export interface Page<Item> {
   rows: Item[];
   /** How many rows there are in all; null where they were not counted. */
@@ -192,7 +196,7 @@ export interface Channel {
 }
 
 /** An immutable question to a table. `await` runs it, and `for await` reads one row after the other, page by page. */
-export interface Query<Table extends TableTypes = AnyTable> extends PromiseLike<Page<Row<Table["row"]>>>, AsyncIterable<Row<Table["row"]>> {
+export interface Query<Table extends TableTypes = AnyTable> extends PromiseLike<Page<RowOf<Table>>>, AsyncIterable<RowOf<Table>> {
   /** Adds a condition: rows satisfy all that were added. */
   where(condition: Where<Table>): Query<Table>;
   /** Sorts by a column; a second call sorts those that are equal by the first. */
@@ -208,15 +212,15 @@ export interface Query<Table extends TableTypes = AnyTable> extends PromiseLike<
   counts(counts: Record<string, { from: string; where?: JsonObject; exists?: boolean }>): Query<Table>;
   /** What it asks, as JSON: equal questions have equal texts. */
   toJSON(): JsonObject & { table: string };
-  run(options?: CallOptions): Promise<Page<Row<Table["row"]>>>;
+  run(options?: CallOptions): Promise<Page<RowOf<Table>>>;
   /** Reads a page by cursor, the first without one: it stays right while rows are added before it. */
-  page(options?: CallOptions & { cursor?: string | null }): Promise<Page<Row<Table["row"]>>>;
+  page(options?: CallOptions & { cursor?: string | null }): Promise<Page<RowOf<Table>>>;
   /**
    * Keeps a list true: calls a function with the rows, and again each time that they change; returns what ends that. It
    * has `limit` rows, by default the first 1000.
    */
-  live(listener: LiveListener<Table["row"]> | ((rows: Row<Table["row"]>[], total: number) => void)): () => void;
-  first(options?: CallOptions): Promise<Row<Table["row"]> | null>;
+  live(listener: LiveListener<Table["row"]> | ((rows: RowOf<Table>[], total: number) => void)): () => void;
+  first(options?: CallOptions): Promise<RowOf<Table> | null>;
   count(options?: CallOptions): Promise<number>;
   /** Changes all rows that satisfy the condition, or none, and returns how many. */
   update(changes: Changes<Table>, options?: CallOptions & { maxRows?: number }): Promise<number>;
@@ -230,36 +234,36 @@ export interface Rows<Table extends TableTypes = AnyTable> {
   /** All rows. */
   all(): Query<Table>;
   /** Keeps a list of all rows true, up to 1000; see `Query`. */
-  live(listener: LiveListener<Table["row"]> | ((rows: Row<Table["row"]>[], total: number) => void)): () => void;
+  live(listener: LiveListener<Table["row"]> | ((rows: RowOf<Table>[], total: number) => void)): () => void;
   /** Keeps one row true: calls a function with it, or null, and again each time that it changes; returns what ends that. */
-  live(id: string, listener: LiveRowListener<Table["row"]> | ((row: Row<Table["row"]> | null) => void)): () => void;
-  get(id: string, options?: CallOptions & { fields?: Column<Table>[]; expand?: string[] }): Promise<Row<Table["row"]>>;
-  create(data: Table["new"], options?: CallOptions): Promise<Row<Table["row"]>>;
+  live(id: string, listener: LiveRowListener<Table["row"]> | ((row: RowOf<Table> | null) => void)): () => void;
+  get(id: string, options?: CallOptions & { fields?: Column<Table>[]; expand?: string[] }): Promise<RowOf<Table>>;
+  create(data: Table["new"], options?: CallOptions): Promise<RowOf<Table>>;
   /** Creates rows; `failed` says which were not, and why. Rejects if there is none that was. */
   createMany(data: Table["new"][], options?: CallOptions): Promise<{
-    created: Row<Table["row"]>[];
+    created: RowOf<Table>[];
     failed: { index: number; code: string; message: string; key?: string; existing_id?: string }[];
   }>;
   /** Changes the given columns: of a row that was read only if nobody has changed it since, of an id in any case. */
-  update(row: Row<Table["row"]> | string, changes: Changes<Table>, options?: CallOptions): Promise<Row<Table["row"]>>;
+  update(row: Row<Table["row"]> | string, changes: Changes<Table>, options?: CallOptions): Promise<RowOf<Table>>;
   /** Creates the row, or changes the one with the same values in a unique key. */
   upsert(key: Table["keys"], data: Table["new"], options?: CallOptions & { mode?: "merge" | "replace" | "ignore" }): Promise<
-    Row<Table["row"]> & { created: boolean }
+    RowOf<Table> & { created: boolean }
   >;
   delete(row: Row<Table["row"]> | string, options?: CallOptions): Promise<void>;
   /** The row with these values in a unique key. */
   by(key: Table["keys"], ...values: (string | number | boolean)[]): {
-    get(options?: CallOptions & { fields?: Column<Table>[]; expand?: string[] }): Promise<Row<Table["row"]>>;
-    update(changes: Changes<Table>, options?: CallOptions): Promise<Row<Table["row"]>>;
+    get(options?: CallOptions & { fields?: Column<Table>[]; expand?: string[] }): Promise<RowOf<Table>>;
+    update(changes: Changes<Table>, options?: CallOptions): Promise<RowOf<Table>>;
     delete(options?: CallOptions): Promise<void>;
   };
   /** The documents of a pipeline, such as `[{ $group: { _id: "$state", n: { $sum: 1 } } }]`. */
   aggregate<Item = JsonObject>(pipeline: JsonObject[], options?: CallOptions): Promise<Item[]>;
-  search(text: string, options?: CallOptions & SearchOptions<Table>): Promise<Page<Row<Table["row"]> & { score: number; highlights: Record<string, string> }>>;
+  search(text: string, options?: CallOptions & SearchOptions<Table>): Promise<Page<RowOf<Table> & { score: number; highlights: Record<string, string> }>>;
   autocomplete(text: string, field: Column<Table>, options?: CallOptions & { limit?: number; where?: Where<Table> }): Promise<string[]>;
   /** Rows by the place in a column: exactly one of `near`, `within` and `polygon`. */
   geo(field: Column<Table>, place: GeoPlace, options?: CallOptions & { limit?: number; offset?: number; where?: Where<Table> }): Promise<
-    Page<Row<Table["row"]> & { distance: number }>
+    Page<RowOf<Table> & { distance: number }>
   >;
 }
 export interface SearchOptions<Table extends TableTypes> {
