@@ -184,7 +184,7 @@ async def _settle(pilotis: Pilotis) -> None:
 
 async def _changes(pilotis: Pilotis, table: str, rounds: int) -> tuple[float, float]:
     """Return the seconds of an update of so many rows by a request, and in SQL, in turns from equal tables."""
-    change = {"where": {"n": {"$lt": 500}}, "data": {"n": {"$inc": 1}}}
+    change = {"where": {"n": {"$lt": 500}}, "data": {"n": {"$inc": 1000}}}
     app_id = app_of(pilotis.headers["X-Public-Key"], PUBLIC_PREFIX)
     assert app_id is not None
     physical = f"app_{app_id.hex}.t_{UUID(table).hex}"
@@ -197,9 +197,9 @@ async def _changes(pilotis: Pilotis, table: str, rounds: int) -> tuple[float, fl
             if is_request:
                 pilotis.post(f"{_rows(table)}/update-where", change)
             else:
-                await connection.execute(f"update {physical} set n = n + 1, __updated_at = now() where n < 500")
+                await connection.execute(f"update {physical} set n = n + 1000, __updated_at = now() where n < 500")
             pair.append(time.perf_counter() - begun)
-            await connection.execute(f"update {physical} set n = n - 1 where n between 1 and 500")
+            await connection.execute(f"update {physical} set n = n - 1000 where n >= 1000")
             await connection.execute(f"vacuum {physical}")
         seconds.append((pair[0], pair[1]))
     await connection.close()

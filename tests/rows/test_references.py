@@ -391,7 +391,8 @@ async def test_races_of_insertion_and_deletion_leave_no_row_that_refers_to_none(
             answers = await asyncio.gather(*made[:2], gone, *made[2:])
             assert {answer.status_code for answer in answers} <= {200, 201, 400, 409}, [one.text for one in answers]
 
-        await asyncio.gather(*(race(n) for n in range(times(20, whole=1000))))
+        for _ in range(times(1, whole=50)):
+            await asyncio.gather(*(race(n) for n in range(20)))
         left = {row["id"] for row in await everything(client, authors)}
         known = [row["data"].get("author") for row in await everything(client, posts)]
         assert {author for author in known if author} <= left
@@ -415,7 +416,8 @@ async def test_references_that_move_while_their_rows_are_deleted(app: App, on_de
             answers = await asyncio.gather(*move, *gone)
             assert {one.status_code for one in answers} <= {200, 400, 404, 409}, [one.text for one in answers]
 
-        await asyncio.gather(*(race(n) for n in range(times(15, whole=500))))
+        for _ in range(times(1, whole=34)):
+            await asyncio.gather(*(race(n) for n in range(15)))
         left = {row["id"] for row in await everything(client, authors)}
         known = [row["data"].get("author") for row in await everything(client, posts)]
         assert {author for author in known if author} <= left

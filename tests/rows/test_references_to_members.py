@@ -218,7 +218,6 @@ async def test_profiles_by_their_creator_and_beyond_pairs(app: App):
         assert [one["data"]["name"] for one in found["expanded"]["members"]] == ["Ada"]
 
 
-@MEMBERS_ARE_HERE
 async def test_the_table_of_profiles_is_kept(app: App):
     people = await profiles(app, ["member"], member="string")
     async with app.client() as client, owner_of(app).client(app) as console:
