@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from pilotis.data.rows import cursors
-from pilotis.data.rows.cursors import Cursor, Sorted
+from pilotis.data.rows.cursors import Cursor, Long, Sorted
 from tests.rows.test_cursors import asked, filled, walked
 from tests.support import App, assert_error
 
@@ -146,7 +146,7 @@ def test_a_cursor_of_one_sort_key_keeps_its_form() -> None:
         (): b"\0" + row_id.bytes,
         ("12.50",): b"\1" + row_id.bytes + b"12.50",
         (Sorted.NULL,): b"\2" + row_id.bytes,
-        (Sorted.LONG,): b"\3" + row_id.bytes,
+        (Long("0123456789abcdef"),): b"\3" + row_id.bytes + b"0123456789abcdef",
     }
     for values, form in forms.items():
         text = base64.urlsafe_b64encode(b"\1" + bound_to + form).rstrip(b"=").decode()

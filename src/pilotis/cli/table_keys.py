@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
 
 from pilotis.cli.command import Outcome, Place, app_option, command, told
+
+if TYPE_CHECKING:
+    from pilotis.cli.session import Session
 
 
 @click.group()
@@ -27,13 +30,13 @@ _COLUMN = click.argument("column", metavar="COLUMN", help="The name of the colum
 @command(unique, none="The table has no unique keys.")
 @_TABLE
 @app_option()
-def list_(place: Place, table: str, app: UUID) -> list[dict[str, Any]]:
+async def list_(on: Session, table: str, app: UUID) -> list[dict[str, Any]]:
     """List the unique keys of a table, by its id or title."""
     import msgspec
 
     from pilotis.cli import relations
 
-    found: list[dict[str, Any]] = msgspec.to_builtins(place.run(lambda on: relations.keys_of(on, app, table)))
+    found: list[dict[str, Any]] = msgspec.to_builtins(await relations.keys_of(on, app, table))
     return [
         {name: one[name] for name in ("name", "columns", "ignore_case", "nulls", "where")}
         | {"state": one.get("state", "ready")}
@@ -86,22 +89,21 @@ def add(
 @_TABLE
 @click.argument("key", metavar="KEY", help="The name of the key.")
 @app_option()
-def remove(place: Place, table: str, key: str, app: UUID) -> Outcome:
+async def remove(on: Session, table: str, key: str, app: UUID) -> Outcome:
     """Remove a unique key from a table, by its id or title."""
     from pilotis.cli import relations
 
-    place.run(lambda on: relations.remove_key(on, app, table, key))
+    await relations.remove_key(on, app, table, key)
     return told({"removed": key}, f"The key {key} is removed.")
 
 
 @command(references, "list", none="No column refers to anything.")
 @click.argument("table", metavar="[TABLE]", required=False, help="The id or title of a table. Default: all tables.")
 @app_option()
-def list_references(place: Place, table: str | None, app: UUID) -> list[dict[str, Any]]:
+async def list_references(on: Session, table: str | None, app: UUID) -> list[dict[str, Any]]:
     """List the columns that refer to rows or members."""
     from pilotis.cli import relations
 
-    found = place.run(lambda on: relations.references(on, app, table))
     return [
         {
             "table": one.table,
@@ -109,7 +111,7 @@ def list_references(place: Place, table: str | None, app: UUID) -> list[dict[str
             "refers_to": relations.target(one.reference),
             "on_delete": one.reference.on_delete.value,
         }
-        for one in found
+        for one in await relations.references(on, app, table)
     ]
 
 
@@ -151,11 +153,11 @@ def set_(
 @_TABLE
 @_COLUMN
 @app_option()
-def remove_reference(place: Place, table: str, column: str, app: UUID) -> Outcome:
+async def remove_reference(on: Session, table: str, column: str, app: UUID) -> Outcome:
     """Let a column of a table refer to nothing any more; its values stay."""
     from pilotis.cli import relations
 
-    place.run(lambda on: relations.refer(on, app, table, column, None))
+    await relations.refer(on, app, table, column, None)
     return told({"table": table, "column": column}, f"{column} refers to nothing any more.")
 
 

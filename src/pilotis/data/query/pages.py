@@ -14,7 +14,7 @@ import asyncpg
 from asyncpg import Record
 
 from pilotis.data.rows import cursors
-from pilotis.data.rows.cursors import MAX_VALUE_BYTES, Cursor, CursorExpiredError, InvalidCursorError
+from pilotis.data.rows.cursors import Cursor, CursorExpiredError, InvalidCursorError
 from pilotis.data.rows.query import CompiledQuery, Order, after_cursor, order_of
 from pilotis.data.rows.running import fetch_compiled
 from pilotis.data.rows.table import PreparedTable
@@ -129,7 +129,7 @@ def sorted_rows(
         f"order by {order.clause} limit {limit}{f' offset {offset}' if window.after is None else ''})"
         for number, part in enumerate(parts)
     )
-    sorts = ", ".join(f"left(({key.sql})::text, {MAX_VALUE_BYTES + 1})" for key in order.keys)
+    sorts = ", ".join(cursors.shortened(f"({key.sql})::text") for key in order.keys)
     columns = f", __id as id, array[{sorts}]::text[] as sorts" if window.bound_to is not None else ""
     source = f"(select * from ({chosen}) parts order by {place} limit {limit})"
     return Sorted(source, place, columns, still_there or "true")

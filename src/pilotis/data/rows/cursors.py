@@ -21,10 +21,11 @@ from pilotis.kit.errors import BadRequestError
 FIRST = "first"
 """What a request sends for the first page of a walk."""
 MAX_VALUE_BYTES = 500
-"""Sort values whose text is longer are left out of the cursor, and read again by the row's id."""
+"""Of sort values whose text is longer the cursor has a digest; they are read again by the row's id."""
 
 _VERSION = 1
 _BINDING = 8
+_DIGEST = 16
 _SEPARATOR = "\0"
 
 
@@ -36,10 +37,10 @@ class InvalidCursorError(BadRequestError):
 
 
 class CursorExpiredError(BadRequestError):
-    """400 `CURSOR_EXPIRED`: the row at which the walk stands is gone, and its sort value is too long for the cursor."""
+    """400 `CURSOR_EXPIRED`: the row at which the walk stands has gone or changed, and its sort value is too long."""
 
     code = "CURSOR_EXPIRED"
-    message = "The row at which the last page ended is gone. Begin again with the cursor first."
+    message = "The row at which the last page ended is gone, or was changed. Begin again with the cursor first."
 
 
 class Sorted(enum.IntEnum):
@@ -53,8 +54,14 @@ class Sorted(enum.IntEnum):
     """It is too long."""
 
 
-SortValue = str | Literal[Sorted.NULL, Sorted.LONG]
-"""A sort value as the database writes it, or why the cursor has none."""
+class Long(NamedTuple):
+    """The digest of a sort value that is too long for a cursor, by which a walk knows that its row was not moved."""
+
+    digest: str
+
+
+SortValue = str | Long | Literal[Sorted.NULL]
+"""A sort value as the database writes it, or what a cursor has in its place."""
 
 
 class Cursor(NamedTuple):
@@ -64,11 +71,22 @@ class Cursor(NamedTuple):
     values: tuple[SortValue, ...] = ()
 
 
+def digest_of(text: str) -> str:
+    """Return the SQL of the digest of a long sort value, whose text is a SQL expression."""
+    return f"left(encode(sha256(convert_to({text}, 'UTF8')), 'hex'), {_DIGEST})"
+
+
+def shortened(text: str) -> str:
+    """Return the SQL of what `sort_value` reads: a text, or the beginning of a long one with its digest behind."""
+    is_long = f"octet_length({text}) > {MAX_VALUE_BYTES}"
+    return f"case when {is_long} then left({text}, {MAX_VALUE_BYTES + 1}) || {digest_of(text)} else {text} end"
+
+
 def sort_value(text: str | None) -> SortValue:
-    """Return what a cursor holds of a sort value."""
+    """Return what a cursor holds of a sort value, as `shortened` selects it."""
     if text is None:
         return Sorted.NULL
-    return Sorted.LONG if len(text.encode()) > MAX_VALUE_BYTES else text
+    return Long(text[-_DIGEST:]) if len(text.encode()) > MAX_VALUE_BYTES else text
 
 
 def binding(*request: Any) -> bytes:
@@ -78,9 +96,10 @@ def binding(*request: Any) -> bytes:
 
 def encode(bound_to: bytes, cursor: Cursor) -> str:
     """Return a cursor's text: base64url without padding (RFC 4648, section 5)."""
-    kinds = bytes(Sorted.VALUE if isinstance(value, str) else value for value in cursor.values)
+    kinds = bytes(map(_kind, cursor.values))
     # No text of PostgreSQL contains the character that separates them.
-    values = _SEPARATOR.join(value for value in cursor.values if isinstance(value, str))
+    texts = (value.digest if isinstance(value, Long) else value for value in cursor.values if value is not Sorted.NULL)
+    values = _SEPARATOR.join(texts)
     data = bytes([_VERSION]) + bound_to + (kinds or bytes([Sorted.BY_ID])) + cursor.row_id.bytes + values.encode()
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
@@ -104,6 +123,12 @@ def decode(bound_to: bytes, text: str, keys: int) -> Cursor:
     return read
 
 
+def _kind(value: SortValue) -> Sorted:
+    if isinstance(value, Long):
+        return Sorted.LONG
+    return Sorted.VALUE if isinstance(value, str) else value
+
+
 def _read(kind: int, texts: Iterator[str]) -> SortValue:
     match Sorted(kind):
         case Sorted.VALUE:
@@ -111,6 +136,6 @@ def _read(kind: int, texts: Iterator[str]) -> SortValue:
         case Sorted.NULL:
             return Sorted.NULL
         case Sorted.LONG:
-            return Sorted.LONG
+            return Long(next(texts, ""))
         case Sorted.BY_ID:
             raise ValueError

@@ -10,7 +10,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from pilotis.data.rows import cursors
-from pilotis.data.rows.cursors import Cursor, CursorExpiredError, Sorted
+from pilotis.data.rows.cursors import Cursor, CursorExpiredError, Long, Sorted
 from pilotis.data.rows.sort_texts import sort_text
 from pilotis.data.rows.statements import FEW, NOTHING_BESIDE, NUMBER_OF_FEW, Beside, Statements
 from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
@@ -242,11 +242,13 @@ def after_cursor(
         if known is Sorted.NULL:
             equal.append(absent)
             continue
-        if known is Sorted.LONG:
+        if isinstance(known, Long):
             rule = visible.and_condition(arguments, many=True)
             its_row = f"from {prepared.schema.physical} where __id = {last_id}{rule} and {key.sql} is not null"
             value = f"(select {key.sql} {its_row})"
-            expected.append(f"exists (select {its_row})")
+            # A row that was given another place meanwhile would take the walk along.
+            digest = arguments.bind(known.digest, "text")
+            expected.append(f"exists (select {its_row} and {cursors.digest_of(f'({key.sql})::text')} = {digest})")
         else:
             value = f"{arguments.bind(known, 'text')}::{key.kind}"
         than = ">" if key.direction == "asc" else "<"
@@ -259,7 +261,7 @@ def after_cursor(
 def next_cursor(table: TableSchema, query: Query, row: Record) -> str | None:
     """Return the cursor after a page of a walk, whose statement returned `row`; None after the last page.
 
-    Raises `CursorExpiredError` if the row of the query's own cursor is gone and had to be read.
+    Raises `CursorExpiredError` if the row of the query's own cursor had to be read, and is gone or has another value.
     """
     if row.get("still_there") is False:
         raise CursorExpiredError

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pilotis.data.rows.change_log import WITH_XID, ChangeLog
-from pilotis.data.rows.cursors import MAX_VALUE_BYTES
+from pilotis.data.rows.cursors import shortened
 from pilotis.data.rows.emitting import CREATED, BoundCause, Emitter, literal
 from pilotis.data.tables import keys
 from pilotis.data.tables.generated import Maker
@@ -467,15 +467,15 @@ class Statements:
 
         `parts` are conditions on rows that follow each other, each with its own order: PostgreSQL reads every part in
         the order of an index. `more` is whether rows follow, `last_id` the last row's id, `last_value` the text of its
-        sort value, cut one character beyond what a cursor holds, and `is_null` whether it has none; with several of
-        `sorts` a list of such texts and nulls.
+        sort value, `shortened` for a cursor, and `is_null` whether it has none; with several of `sorts` a list of such
+        texts and nulls.
         """
         if len(sorts) > 1:
-            value = f"array[{', '.join(f'left(({sort})::text, {MAX_VALUE_BYTES + 1})' for sort in sorts)}]"
+            value = f"array[{', '.join(shortened(f'({sort})::text') for sort in sorts)}]"
             last_value = "value"
         else:
             value = f"({sorts[0]})::text"
-            last_value = f"left(value, {MAX_VALUE_BYTES + 1})"
+            last_value = shortened("value")
         limit = f"limit {rows + 1}"
         whole = " union all ".join(
             f"(select {number} as __part, * from {self._table.physical} where {part} "
