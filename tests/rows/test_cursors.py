@@ -169,7 +169,7 @@ async def test_a_long_value_whose_row_is_gone(app: App) -> None:
 
 @pytest.mark.parametrize("order_by", ["name", [{"column": "done"}, {"column": "name"}]], ids=["one key", "two keys"])
 async def test_a_long_value_that_changes_moves_no_walk(app: App, order_by: Any) -> None:
-    """The next page would begin where the row is now, and leave out or tell anew all that is between."""
+    """The next page would begin where the row is now, and leave out or tell again all that is between."""
     table_id = await filled(app, [{"name": letter * 600, "done": True} for letter in "abcdef"])
     query: dict[str, Any] = {"order_by": order_by, "limit": 2}
     page = await asked(app, table_id, cursor="first", **query)

@@ -110,7 +110,7 @@ async def test_what_keeps_its_place_is_told_once_while_others_are_written(app: A
             walking = False
             await asyncio.gather(*writing)
     assert [row_id for row_id in found if row_id in set(writer.staying)] == expected
-    # One that moves may be told anew where it is then; never twice on a page, nor where it stands still.
+    # One that moves may be told again where it is then; never twice on a page, nor where it stands still.
     whole = (await asked(app, table, limit=1000, **query))["data"]
     assert [row["id"] for row in whole] == in_order(whole, order)
     assert [row["id"] for row in await walked(app, table, limit=rng.randint(1, 9), **query)] == in_order(whole, order)
