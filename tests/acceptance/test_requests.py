@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pilotis.apps.requests.durations import BUCKETS, percentile
+from pilotis.kit.durations import BUCKETS, percentile
 from tests.console import database_of, owner_of
 from tests.support import App, assert_error
 from tests.waiting import until

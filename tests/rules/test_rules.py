@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import httpx
 import msgspec
 
@@ -19,6 +20,7 @@ from pilotis.data.rules.service import _fits
 from pilotis.data.tables.schema import AccessLevel, Column, ColumnType, TableSchema
 from pilotis.http.api.principals import MemberInfo
 from pilotis.limits import Limits
+from tests import databases
 from tests.console import owner_of
 from tests.support import App, assert_error, plain_client
 from tests.waiting import until
@@ -613,6 +615,57 @@ async def test_exposure_tells_which_rules_no_index_serves(app: App):
         return await slow() == set()
 
     await until(is_served)
+
+
+async def test_exposure_tells_under_which_rules_statements_take_long(app: App):
+    table = await app.table({"name": "string"}, title="notes")
+    other = await app.table({"name": "string"}, title="open")
+    rule = {"$or": [{"$creator": {"$member": "id"}}, {"name": "x"}]}
+    await save(app, table, {"read": rule, "create": rule, "update": rule, "delete": rule})
+    ada = await app.member("ada")
+    database = await asyncpg.connect(**databases.address(app.server.data_dir))
+
+    async def counted() -> dict[str, int]:
+        sql = "select table_id, buckets from pilotis.rule_durations where app_id = $1"
+        return {str(row["table_id"]): sum(row["buckets"]) for row in await database.fetch(sql, app.app_id)}
+
+    async def slow() -> list[str]:
+        return [message for _, code, message in await findings(app) if code == "SLOW_RULE"]
+
+    async with app.client(ada["access_token"]) as client, app.client(app.secret_key) as side:
+        # Whom the rules do not limit is not counted, and neither is a table without rules.
+        for path in (rows(table), rows(other)):
+            assert (await side.post(path, json={"data": {"name": "x"}})).status_code == 201
+            assert (await side.get(path)).status_code == 200
+        assert (await client.get(rows(other))).status_code == 200
+        new = (await client.post(rows(table), json={"data": {"name": "y"}})).json()
+        one = f"{rows(table)}/{new['id']}"
+        assert (await client.get(one)).status_code == 200
+        assert (await client.get(f"{one}?fields=name")).status_code == 200
+        assert (await client.get(rows(table))).json()["total_count"] == 2
+        found = await client.post("/v1/public/search", json={"table_id": table, "query": "y"})
+        assert found.json()["total_count"] == 1
+        assert (await client.patch(one, json={"data": {"name": "z"}})).status_code == 200
+        assert (await client.delete(one)).status_code == 200
+
+    async def is_written() -> bool:
+        return sum((await counted()).values()) >= 7
+
+    await until(is_written)
+    assert await counted() == {table: 7}
+    assert await slow() == []
+    for change, is_slow in (
+        # Of 400 statements 21 took 100 to 250 ms, of 400 others 19.
+        ("buckets = array[379, 0, 0, 0, 0, 0, 0, 21, 0, 0, 0, 0, 0, 0]", True),
+        ("buckets = array[381, 0, 0, 0, 0, 0, 0, 19, 0, 0, 0, 0, 0, 0]", False),
+        ("buckets = array[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20]", True),
+        ("starts_at = now() - interval '25 hours'", False),
+    ):
+        await database.execute(f"update pilotis.rule_durations set {change} where app_id = $1", app.app_id)
+        said = await slow()
+        assert len(said) == is_slow, change
+        assert all(one.startswith("Table notes: in the last day one in twenty statements under") for one in said)
+    await database.close()
 
 
 async def test_a_rule_that_asks_whether_there_is_none_yet_is_warned_of(app: App):

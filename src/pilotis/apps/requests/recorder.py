@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from pilotis.apps.requests import store
-from pilotis.apps.requests.durations import BOUNDS_MS, BUCKETS
 from pilotis.apps.requests.store import Durations, LogRow
 from pilotis.db.buffered_writer import FLUSH_SECONDS, BufferedWriter
 from pilotis.db.pool import Database
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.principals import AppPrincipal, Client
+from pilotis.kit.durations import BOUNDS_MS, BUCKETS
 from pilotis.kit.ids import uuid7
 
 _SLOW_SECONDS = 0.5

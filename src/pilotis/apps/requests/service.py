@@ -11,7 +11,6 @@ from uuid import UUID
 from asyncpg import Connection
 
 from pilotis.apps.requests import store
-from pilotis.apps.requests.durations import BUCKETS, percentile
 from pilotis.apps.requests.recorder import RequestLogger
 from pilotis.apps.requests.store import Bucketed, LogRow
 from pilotis.apps.requests.types import (
@@ -27,6 +26,7 @@ from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.api.schemas import ItemPage, time_field
 from pilotis.kit.clock import now, rfc3339
+from pilotis.kit.durations import BUCKETS, percentile
 from pilotis.kit.errors import invalid
 
 _SEARCHED = "concat_ws(' ', method || ' ' || route, status, code, address, actor_id, request_id)"

@@ -10,10 +10,10 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
-from pilotis.apps.requests.durations import BUCKETS
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import BACKGROUND
+from pilotis.kit.durations import BUCKETS
 
 KEPT_DAYS = 7
 MAX_ENTRIES = 100_000

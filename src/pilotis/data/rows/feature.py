@@ -49,6 +49,7 @@ def feature(
         tables.tables,
         floor.encryption,
         indexes.uses,
+        rules.durations,
         statistics,
         floor.events.committed,
         members.members.nickname,

@@ -110,6 +110,8 @@ class Plan(NamedTuple):
     """Tells of what `before` has written, after the transaction."""
     columns: tuple[str, Sequence[Any]] | None = None
     """Selects, as `names`, the columns that the creator of a new row sees in it, where that depends on the row."""
+    ruled: bool = False
+    """Whether rules of the table decide about the row."""
     emitted: str = ""
     """A statement that stores the events that the plan's returns beside its value, where it does not store them."""
 
@@ -371,6 +373,7 @@ def plan_update(
         seen=_seen(table, visible, row_id),
         action=Action.UPDATE,
         taken=table.violated_by_change,
+        ruled=arguments.access.ruled,
         emitted=_emitted(table, UPDATED),
     )
 
@@ -486,6 +489,7 @@ def plan_delete(
         probe=probe,
         seen=_seen(table, visible, row_id),
         counted=_counted(table, -1),
+        ruled=arguments.access.ruled,
         emitted=_emitted(table, DELETED),
         taken=table.violated,
         before=None if along is None else before,

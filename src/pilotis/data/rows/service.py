@@ -215,7 +215,8 @@ class Rows:
                 arguments = Arguments(row_id)
                 statements = statements_of(table, Query(), visible, arguments)
                 sql = statements.select(visible.and_condition(arguments))
-                text = await table.fetchval(sql, *arguments.values)
+                with table.timed(ruled=arguments.access.ruled):
+                    text = await table.fetchval(sql, *arguments.values)
             return _one(table, text)
 
         return await self._tables.use(_app(principal), table_id, read)
@@ -238,7 +239,8 @@ class Rows:
             related.require_few(1, limits)
             statements = table.showing(statements, related.compile(arguments, limits))
         sql = statements.select(visible.and_condition(arguments), found)
-        text = await table.fetchval(sql, *arguments.values)
+        with table.timed(ruled=arguments.access.ruled):
+            text = await table.fetchval(sql, *arguments.values)
         return None if text is None else _decrypted(seen, related, f"[{text}]")[1:-1]
 
     def begin_read(self, principal: Principal, table_id: UUID, row_id: str) -> Prepared | None:
@@ -405,9 +407,11 @@ class Rows:
 async def _perform(table: PreparedTable, plan: Plan) -> bytes:
     """Run a plan, in a transaction if it is more than one statement."""
     if plan.is_whole:
-        return await perform(table.fetchrow, plan)
+        with table.timed(ruled=plan.ruled):
+            return await perform(table.fetchrow, plan)
     async with table.transaction() as connection:
-        return await perform(connection.fetchrow, plan)
+        with table.timed(ruled=plan.ruled):
+            return await perform(connection.fetchrow, plan)
 
 
 def is_list(data: msgspec.Raw) -> bool:

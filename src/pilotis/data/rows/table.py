@@ -6,8 +6,8 @@ import asyncio
 import functools
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -31,6 +31,7 @@ from pilotis.data.rows.statements import Beside, ByRow, Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.document import asks_for_facts, named_tables
+from pilotis.data.rules.durations import RuleDurations
 from pilotis.data.rules.visibility import Visibility, everything, is_open, new_row_denied, visibility
 from pilotis.data.tables.encrypted_columns import ColumnCipher
 from pilotis.data.tables.keys import CREATOR_NUMBER, UniqueKey, UniqueViolationError, violated
@@ -104,6 +105,7 @@ class PreparedTable:
         database: Database,
         cipher: Cipher | None,
         uses: AccessRecorder | None = None,
+        rule_durations: RuleDurations | None = None,
         statistics: TableStatistics | None = None,
         committed: Callable[[TableSchema], None] | None = None,
     ) -> None:
@@ -122,6 +124,7 @@ class PreparedTable:
         self.changes = RowDecoder(schema.columns, partial=True, in_keys=schema.texts_in_keys)
         self._database = database
         self._uses = uses
+        self._rule_durations = rule_durations
         self._statistics = statistics
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
@@ -187,7 +190,13 @@ class PreparedTable:
         seen: PreparedTable | None = visible.table.__dict__.get("prepared")
         if seen is None:
             seen = visible.table.__dict__["prepared"] = PreparedTable(
-                visible.table, self._database, self._cipher, self._uses, self._statistics, self._committed
+                visible.table,
+                self._database,
+                self._cipher,
+                self._uses,
+                self._rule_durations,
+                self._statistics,
+                self._committed,
             )
             # It decrypts what only some rows show as well.
             seen.cipher = self.cipher
@@ -309,8 +318,25 @@ class PreparedTable:
                 return rows
             finally:
                 # A statement that was cancelled for being slow counts as well.
+                taken = time.perf_counter() - started
                 if access is not None and self._uses is not None:
-                    self._uses.record(self.schema, access, time.perf_counter() - started)
+                    self._uses.record(self.schema, access, taken)
+                if access is not None and access.ruled:
+                    self._record_rule(taken)
+
+    def _record_rule(self, seconds: float) -> None:
+        if self._rule_durations is not None and self.schema.rules is not None:
+            self._rule_durations.record(self.schema, seconds)
+
+    @contextmanager
+    def timed(self, *, ruled: bool) -> Iterator[None]:
+        """Count how long the block takes, if the table's rules limit what its statement reads or writes."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            if ruled:
+                self._record_rule(time.perf_counter() - started)
 
     async def settle(self, run: Callable[..., Awaitable[Any]], rows: int, events: str | None) -> None:
         """Store the row count and the events that a write has left to its transaction, whose method `run` is."""
@@ -353,7 +379,8 @@ class PreparedTable:
             return await self._insert_judged(records, rows, visible, refers)
         if is_judged:
             sql, values = self.insert_if(rows, visible, refers, unless_taken=bool(self.schema.enforced_keys))
-            (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
+            with self.timed(ruled=not visible.is_everything):
+                (found,) = await self._database.fetch(sql, *values, tenant=self.schema.app_id)
         else:
             (found,) = await self._database.fetch(self.statements.insert_unless_taken, rows, tenant=self.schema.app_id)
         ids = set(found["ids"] or ())
@@ -632,6 +659,7 @@ class PreparedTables:
         tables: Tables,
         encryption: Encryption,
         uses: AccessRecorder | None = None,
+        rule_durations: RuleDurations | None = None,
         statistics: TableStatistics | None = None,
         rows_emitted: Callable[[UUID], None] | None = None,
         nickname: Callable[[UUID, str], Awaitable[str | None]] | None = None,
@@ -645,6 +673,7 @@ class PreparedTables:
         self._tables = tables
         self._encryption = encryption
         self._uses = uses
+        self._rule_durations = rule_durations
         self._statistics = statistics
 
     def on_logged(self, logged: Callable[[UUID], None]) -> None:
@@ -803,7 +832,7 @@ class PreparedTables:
             encrypted = any(column.encrypted for column in schema.columns)
             cipher = await self._encryption.cipher(schema.app_id) if encrypted else None
             prepared = schema.__dict__["prepared"] = PreparedTable(
-                schema, self._database, cipher, self._uses, self._statistics, self._committed
+                schema, self._database, cipher, self._uses, self._rule_durations, self._statistics, self._committed
             )
         return prepared
 

@@ -11,6 +11,7 @@ from asyncpg import Connection
 
 from pilotis.data.rules.access import Reading, needed, of_branches
 from pilotis.data.rules.document import Related, named_tables, shown, stored
+from pilotis.data.rules.durations import RuleDurations
 from pilotis.data.rules.exposure import exposed
 from pilotis.data.rules.presets import PRESETS
 from pilotis.data.rules.types import NewRules, RuleFinding, RuleSet, TableRules
@@ -50,8 +51,9 @@ class RulesChangedError(ConflictError):
 class Rules:
     """Reads and saves the rules of tables, and keeps what they name."""
 
-    def __init__(self, database: Database, tables: Tables) -> None:
+    def __init__(self, database: Database, tables: Tables, durations: RuleDurations) -> None:
         self._database = database
+        self._durations = durations
         self._tables = tables
         self.saved: list[Callable[[UUID, Sequence[tuple[UUID, AccessPattern]]], None]] = []
         """Called with the app and how its tables will be read, where rules are being saved."""
@@ -91,7 +93,7 @@ class Rules:
         return [*exposed(app, tables, storages), *await self._slow(app, tables)]
 
     async def _slow(self, app: AppInfo, tables: Sequence[TableSchema]) -> list[RuleFinding]:
-        """Return a finding for each table whose rules look through a large table."""
+        """Return a finding for each table whose rules look through a large table, or whose statements took long."""
         titles = {table.table_id: table.title for table in tables}
         readings = [(table, of_branches(table.table_id, table.rules)) for table in tables if table.rules is not None]
         asked = list(dict.fromkeys(reading for _, several in readings for reading in several))
@@ -103,6 +105,14 @@ class Rules:
                 message = (
                     f"Table {table.title}: no index serves a part of its rules, so that a list reads all rows of "
                     f"{' and '.join(read)}. Compare a column for equality."
+                )
+                found.append(RuleFinding("low", "SLOW_RULE", table.table_id, message))
+        taken = await self._durations.slow(app.app_id) if readings else {}
+        for table, _ in readings:
+            if table.table_id in taken:
+                message = (
+                    f"Table {table.title}: in the last day one in twenty statements under its rules took longer than "
+                    f"{taken[table.table_id]:.0f} ms."
                 )
                 found.append(RuleFinding("low", "SLOW_RULE", table.table_id, message))
         return found

@@ -169,6 +169,7 @@ class Visibility(msgspec.Struct, frozen=True, dict=True):
     def _and(self, rule: Folded, arguments: Arguments, *, row: str = "", many: bool = False) -> str:
         if isinstance(rule, bool):
             return "" if rule else " and false"
+        arguments.access.ruled = self.whole.rules is not None
         if not row and _is_own(rule):
             arguments.access.add(AccessKind.EQUALITY, CREATOR)
             return f" and __creator = {arguments.bind(rule[CREATOR_NAME], 'text')}"

@@ -67,6 +67,8 @@ class AccessPatterns:
     def __init__(self) -> None:
         self.parts: list[Part] = []
         self.alternatives: list[list[Part]] = []
+        self.ruled = False
+        """Whether rules of a table limit the rows that the statement reads."""
 
     def add(self, kind: AccessKind, column: str | None) -> None:
         """Record an access to a column; None is one that no index can serve."""
