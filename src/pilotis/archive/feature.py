@@ -11,6 +11,7 @@ from pilotis.archive.service import Archives
 from pilotis.archive.writer import Sources
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.realtime.feature import RealtimeFeature
+from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.data.transfer.feature import TransferFeature
 from pilotis.data.views.feature import ViewsFeature
@@ -40,6 +41,7 @@ DECLARING: tuple[type[Feature], ...] = (
     AccountsFeature,
     TeamsFeature,
     TablesFeature,
+    RulesFeature,
     IndexesFeature,
     ViewsFeature,
     RealtimeFeature,
