@@ -187,6 +187,7 @@ BUNDLES = {
         export const html = htm.bind(h);
     """,
     "editor.js": """
+        import { autocompletion } from "@codemirror/autocomplete";
         import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
         import { javascript } from "@codemirror/lang-javascript";
         import { json, jsonParseLinter } from "@codemirror/lang-json";
@@ -197,9 +198,9 @@ BUNDLES = {
         import { EditorView, keymap, lineNumbers } from "@codemirror/view";
         import { tags } from "@lezer/highlight";
         export {
-            EditorState, EditorView, HighlightStyle, bracketMatching, defaultKeymap, history, historyKeymap,
-            indentOnInput, indentWithTab, javascript, json, jsonParseLinter, keymap, lineNumbers, linter, python,
-            syntaxHighlighting, tags
+            EditorState, EditorView, HighlightStyle, autocompletion, bracketMatching, defaultKeymap, history,
+            historyKeymap, indentOnInput, indentWithTab, javascript, json, jsonParseLinter, keymap, lineNumbers, linter,
+            python, syntaxHighlighting, tags
         };
     """,
 }
@@ -208,6 +209,7 @@ TYPES = """\
 export interface Signal<T> {
   value: T;
   peek(): T;
+  subscribe(read: (value: T) => void): () => void;
 }
 export function signal<T>(value: T): Signal<T>;
 export function computed<T>(read: () => T): { readonly value: T; peek(): T };
@@ -226,6 +228,7 @@ EDITOR_TYPES = """\
 export const EditorState: any;
 export const EditorView: any;
 export const HighlightStyle: any;
+export const autocompletion: any;
 export const bracketMatching: any;
 export const defaultKeymap: any;
 export const history: any;

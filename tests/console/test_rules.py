@@ -1,10 +1,12 @@
 """The rules of a table in the console."""
 
+import pytest
 from playwright.async_api import expect
 
 from tests.acceptance.test_files import put_at, storage
 from tests.chromium import keep_picture
-from tests.console.conftest import Opening, sign_in
+from tests.console.conftest import Opening, obstacles, sign_in
+from tests.rules.test_rules import manager
 from tests.support import App, Server
 
 
@@ -111,3 +113,59 @@ async def test_rules_of_files_take_the_place_of_a_storages_settings(server: Serv
         async with app.client() as client:
             assert (await client.get(f"{base}/items")).json()["code"] == "RULE_DENIED"
             assert (await client.get(f"{base}/path/faces/a.png")).status_code == 200
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+async def test_the_document_is_written_with_proposals(
+    server: Server, app: App, visit: Opening, axe: str, width: int, scheme: str
+) -> None:
+    state = {"type": "string", "enum": ["draft", "published"]}
+    await app.table({"team": "uuid", "member": "string"}, title="seats")
+    table = await app.table({"state": state, "team": "uuid"}, title="posts")
+    async with visit("about:blank", width=width, color_scheme=scheme) as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table}/rules")
+        editor = page.get_by_role("textbox", name="The whole document")
+        listed = page.get_by_role("listbox", name="Proposals").get_by_role("option")
+        await editor.click()
+
+        async def type_(text: str, *, shown: list[str]) -> None:
+            """Write, and expect what is proposed then."""
+            await page.keyboard.type(text)
+            await expect(listed).to_contain_text(shown)
+
+        async def take(*keys: str) -> None:
+            # CodeMirror takes no choice in the first moments of a list.
+            await page.wait_for_timeout(200)
+            for key in (*keys, "Enter"):
+                await page.keyboard.press(key)
+            await expect(listed).to_have_count(0)
+
+        await page.keyboard.press("Control+a")
+        await type_('{"rea', shown=["read"])
+        await take()
+        await type_('{"$ex', shown=["$exists"])
+        await take()
+        await type_('{"tab', shown=["table"])
+        await take()
+        await type_('"', shown=["seats", "posts"])
+        await keep_picture(page, f"rules-proposed-{width}-{scheme}")
+        assert await obstacles(page, axe) == []
+        await type_("se", shown=["seats"])
+        await take()
+        await page.keyboard.type(', "where": {"te')
+        await expect(listed).to_contain_text(["team"])
+        await take()
+        await page.keyboard.press("Control+Space")
+        await expect(listed).to_contain_text(['{"$member": "id"}', '{"$row": "team"}'])
+        await take("ArrowDown")
+        await type_(', "mem', shown=["member"])
+        await page.keyboard.press("Escape")
+        await expect(listed).to_have_count(0)
+        await page.keyboard.type('ber": {"$member": "id"}}}}}')
+        await expect(page.get_by_label("Read", exact=True)).to_have_value("custom")
+        await page.keyboard.press("Control+Enter")
+        await expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+    async with manager(app) as client:
+        saved = (await client.get(f"/tables/{table}/rules")).json()["rules"]
+    where = {"team": {"$row": "team"}, "member": {"$member": "id"}}
+    assert saved["read"] == {"$exists": {"table": "seats", "where": where}}

@@ -2,13 +2,14 @@
  * The rules of a table or of a file storage: who may do what with which rows or files, as a choice for each action and
  * as the whole document.
  */
-import { html, useEffect, useState } from "../vendor/view.js";
+import { html, useEffect, useRef, useState } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
-import { appId, denied, loadTables, onApp } from "../state/app.js";
+import { appId, denied, loadTables, onApp, tables } from "../state/app.js";
 import { draftOf, keepDraft } from "../state/drafts.js";
 import { Editor } from "../ui/editor.js";
 import { plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { proposals } from "../ui/rule-words.js";
 import {
   Bones,
   Button,
@@ -219,7 +220,7 @@ export function Rules({ table, tabs }) {
     removeText: t.rules.removeText(table.access_level),
   };
   return html`<${RuleEditor}
-    address=${`/tables/${table.id}/rules`} tabs=${tabs} words=${words} after=${loadTables}
+    address=${`/tables/${table.id}/rules`} tabs=${tabs} words=${words} after=${loadTables} columns=${columnsOf(table)}
     trial=${(/** @type {any} */ draft, /** @type {string | false} */ why) => html`<${Try}
       key=${table.id} address=${`/tables/${table.id}/rules/test`} rules=${draft} why=${why}
       fields=${{ place: "row_id", content: "data", sample: "{}" }} words=${t.rules.tried}
@@ -227,10 +228,26 @@ export function Rules({ table, tabs }) {
   />`;
 }
 
+/** What rules of files ask for. @type {import("../ui/rule-words.js").Column[]} */
+const FACTS_OF_FILES = [
+  ...["path", "name", "folder", "mime_type"].map((name) => ({ name, type: "string" })),
+  { name: "size", type: "int" },
+  ...Array.from({ length: 8 }, (_, at) => ({ name: `segment.${at}`, type: "string" })),
+];
+
+/** @param {import("../state/app.js").Table} table @returns {import("../ui/rule-words.js").Column[]} */
+const columnsOf = (table) =>
+  Object.entries(table.schema).map(([name, column]) => ({
+    name,
+    type: typeof column === "string" ? column : column.type,
+    values: column.enum,
+  }));
+
 /** The rules of a file storage. @param {{storage: Api.Storage, tabs: Markup, after: () => unknown}} props */
 export function StorageRules({ storage, tabs, after }) {
   return html`<${RuleEditor}
     address=${`/storages/files/${storage.id}/rules`} tabs=${tabs} words=${t.files.rules} after=${after}
+    columns=${FACTS_OF_FILES}
     trial=${(/** @type {any} */ draft, /** @type {string | false} */ why) => html`<${Try}
       key=${storage.id} address=${`/storages/files/${storage.id}/rules/test`} rules=${draft} why=${why}
       fields=${{ place: "path", content: "file", sample: SAMPLE_FILE }} words=${t.files.rules.tried}
@@ -245,10 +262,11 @@ export function StorageRules({ storage, tabs, after }) {
  */
 
 /**
- * @param {{address: RulesPath, tabs: Markup, words: Words, after: () => unknown, trial?: (draft: any, why: string |
+ * @param {{address: RulesPath, tabs: Markup, words: Words, after: () => unknown, columns:
+ *   import("../ui/rule-words.js").Column[], trial?: (draft: any, why: string |
  *   false) => Markup}} props
  */
-function RuleEditor({ address, tabs, words, after, trial }) {
+function RuleEditor({ address, tabs, words, after, columns, trial }) {
   const key = `rules ${address}`;
   const { data, error, reload, set } = useLoad((signal) => onApp(address, { signal }), [address]);
   const [source, setSource] = useState(/** @type {string | null} */ (draftOf(key) ?? null));
@@ -260,6 +278,20 @@ function RuleEditor({ address, tabs, words, after, trial }) {
   const put = (/** @type {string | null} */ next) => setSource(next === saved ? null : next);
   useEffect(() => keepDraft(key, isChanged ? source : undefined), [source, saved]);
   const rules = parsed(shown);
+  // While something is being written, the document is none.
+  const defined = useRef(/** @type {string[]} */ ([]));
+  if (rules) defined.current = Object.keys(rules.define || {});
+  const propose = (/** @type {string} */ before) =>
+    proposals(
+      before,
+      {
+        columns,
+        tables: Object.fromEntries((tables.value || []).map((one) => [one.title, columnsOf(one)])),
+        presets: data?.presets || [],
+        defined: defined.current,
+      },
+      t.rules.proposals,
+    );
   /** @param {any} document */
   const send = async (document) => {
     const answer = await onApp(address, {
@@ -351,8 +383,10 @@ function RuleEditor({ address, tabs, words, after, trial }) {
       <p class="soft s13">${words.documentText}</p>
       <${Editor}
         language="json" label=${t.rules.document} rows=${18} value=${shown} readOnly=${!!why} wrong=${!rules}
-        onInput=${put} onSave=${() => void (rules && isChanged && action.run())}
+        onInput=${put} onSave=${() => void (rules && isChanged && action.run())} propose=${propose}
+        proposed=${t.rules.proposed}
       />
+      <p class="soft s13">${t.rules.proposedHelp}</p>
     </section>
     ${trial?.(isChanged ? rules : undefined, why || (!rules && t.rules.notJson))}
     ${data.rules && html`<section class="slab pad">

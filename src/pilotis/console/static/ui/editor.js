@@ -21,10 +21,16 @@ export const prefetch = () =>
   );
 
 /**
+ * What may be written behind a text, with what is being written in place of what begins at `from`.
+ * @typedef {(text: string) => {from: number, isKey: boolean, options: {text: string, label: string, detail: string}[]} | null}
+ *   Propose
+ */
+/**
  * @param {{value: string, onInput: (text: string) => void, language: Language, label: string, rows?: number, wrong?:
  *   boolean, readOnly?: boolean,
  *   numbers?: boolean, focused?: boolean, onSave?: () => void, onCancel?: () => void,
- *   mark?: {line: number, column: number, text: string} | null}} props `mark` is where an error lies
+ *   mark?: {line: number, column: number, text: string} | null, proposed?: string, propose?: Propose}} props `mark` is where
+ *   an error lies, `proposed` the name of what `propose` lists
  */
 export function Editor(props) {
   const [module, setModule] = useState(loaded);
@@ -102,6 +108,19 @@ function look({ EditorView, HighlightStyle, syntaxHighlighting, tags }) {
         borderRadius: "4px",
       },
       ".cm-diagnostic-error": { borderLeft: "2px solid var(--bad)" },
+      ".cm-tooltip.cm-tooltip-autocomplete > ul": {
+        fontFamily: "var(--mono)",
+        maxHeight: "220px",
+        minWidth: "min(240px, 80vw)",
+        maxWidth: "min(560px, 92vw)",
+      },
+      ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "4px 8px", lineHeight: "1.4" },
+      ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": {
+        backgroundColor: "var(--tint)",
+        color: "var(--text)",
+      },
+      ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "600" },
+      ".cm-completionDetail": { color: "var(--soft)", fontStyle: "normal", fontFamily: "var(--sans)" },
     }),
     syntaxHighlighting(
       HighlightStyle.define([
@@ -115,6 +134,28 @@ function look({ EditorView, HighlightStyle, syntaxHighlighting, tags }) {
       ]),
     ),
   ];
+}
+
+/** What is listed at a place: by itself once something is being written there, else when it is asked for. @param {any} at @param {Propose | undefined} propose */
+function proposed(at, propose) {
+  const { doc } = at.state;
+  const found = propose?.(doc.sliceString(0, at.pos));
+  if (!found?.options.length || (!at.explicit && found.from === at.pos)) return null;
+  // The rest of a name that is changed goes with it, and what follows a name is not written twice.
+  const rest = doc.sliceString(at.pos, at.pos + 100);
+  const quoted = doc.sliceString(found.from, found.from + 1) === '"';
+  const more = quoted ? /^[^"\n\\]*"/.exec(rest)?.[0].length || 0 : 0;
+  const colon = found.isKey && !/^\s*:/.test(rest.slice(more)) ? ": " : "";
+  return {
+    from: found.from,
+    to: at.pos + more,
+    options: found.options.map(({ text, label, detail }) => ({
+      label: text,
+      displayLabel: label,
+      detail,
+      apply: text.endsWith('"') ? text + colon : text,
+    })),
+  };
 }
 
 /** @param {{line: number, column: number}} mark @param {any} doc @returns {number} */
@@ -161,6 +202,7 @@ function Full(props) {
       return !!latest.current[name];
     };
     const lint = jsonParseLinter();
+    const propose = (/** @type {any} */ at) => proposed(at, latest.current.propose);
     view.current = new EditorView({
       root,
       parent: root,
@@ -174,6 +216,17 @@ function Full(props) {
           history(),
           indentOnInput(),
           bracketMatching(),
+          props.propose && !readOnly
+            ? [
+                module.autocompletion({
+                  override: [propose],
+                  icons: false,
+                  maxRenderedOptions: 60,
+                  compareCompletions: () => 0,
+                }),
+                EditorState.phrases.of({ Completions: props.proposed || label }),
+              ]
+            : [],
           language === "text"
             ? []
             : language === "typescript"

@@ -2,6 +2,7 @@
 export const EditorState: any;
 export const EditorView: any;
 export const HighlightStyle: any;
+export const autocompletion: any;
 export const bracketMatching: any;
 export const defaultKeymap: any;
 export const history: any;
