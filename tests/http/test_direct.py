@@ -47,7 +47,8 @@ class OneApp(NobodyKnown):
                 raise InvalidTokenError
 
         self.sessions.append(asyncio.get_running_loop().create_future())
-        return APP.app_id, MemberInfo("m", SESSION, is_guest=False), Presumption(self.sessions[-1], confirm)
+        member = MemberInfo("m", SESSION, is_guest=False)
+        return APP.app_id, member, Presumption(self.sessions[-1], confirm, lambda: member)
 
     async def bearer(self, app: AppInfo, token: str) -> AppMember:
         raise InvalidTokenError

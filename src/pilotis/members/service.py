@@ -594,7 +594,11 @@ class Members:
             return _member_info(claims, confirmed(await asyncio.shield(check)))
 
         member = MemberInfo(claims.sub, claims.sid, is_guest=False, confirm=confirm)
-        return claims.app_id, member, Presumption(check, confirmed)
+
+        def known() -> MemberInfo:
+            return _member_info(claims, confirmed(check.result()))
+
+        return claims.app_id, member, Presumption(check, confirmed, known)
 
     async def _check(self, asked: Sequence[tuple[UUID, Claims]]) -> Sequence[SessionMember | None]:
         """Return the members of the sessions of an app's tokens; None for one that is not alive."""

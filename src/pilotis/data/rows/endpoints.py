@@ -60,7 +60,7 @@ from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
-from pilotis.http.api.direct import Prepared
+from pilotis.http.api.direct import OnceKnown, Prepared
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import Role, console, public
 from pilotis.http.api.request import Call
@@ -110,7 +110,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         """List rows in the order of their creation."""
         return Reply(await self._rows.page(call.principal, table_id, query))
 
-    def begin_page(self, call: Call, table_id: str, query: Page) -> Prepared | None:
+    def begin_page(self, call: Call, table_id: str, query: Page) -> Prepared | OnceKnown | None:
         """Prepare the usual answer of `page`."""
         return self._rows.begin_page(call.principal, msgspec.convert(table_id, UUID), query)
 
@@ -156,7 +156,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         """Read a row."""
         return Reply(await self._rows.read(call.principal, table_id, row_id, query))
 
-    def begin_read(self, call: Call, table_id: str, row_id: str, query: ReadRow) -> Prepared | None:
+    def begin_read(self, call: Call, table_id: str, row_id: str, query: ReadRow) -> Prepared | OnceKnown | None:
         """Prepare the usual answer of `read`."""
         if query.fields is not None or query.expand is not None:
             return None

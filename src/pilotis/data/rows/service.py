@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -42,8 +42,8 @@ from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_open, new_row_denied
 from pilotis.data.tables.schema import Referrer
 from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments
-from pilotis.http.api.direct import Prepared, StartOverError
-from pilotis.http.api.principals import AppInfo, Principal
+from pilotis.http.api.direct import OnceKnown, Prepared, StartOverError
+from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal
 from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import json
 from pilotis.kit.clock import optional_rfc3339, rfc3339
@@ -243,12 +243,24 @@ class Rows:
             text = await table.fetchval(sql, *arguments.values)
         return None if text is None else _decrypted(seen, related, f"[{text}]")[1:-1]
 
-    def begin_read(self, principal: Principal, table_id: UUID, row_id: str) -> Prepared | None:
-        """Prepare what `read` does, for a known table whose rows the caller may all read, without encrypted columns."""
+    def begin_read(self, principal: Principal, table_id: UUID, row_id: str) -> Prepared | OnceKnown | None:
+        """Prepare what `read` does, for a known table without encrypted columns."""
         table = self._tables.known(_app(principal), table_id)
-        if table is None or table.cipher is not None or not is_open(table.schema, principal.member):
+        if table is None or table.cipher is not None or not table.is_whole:
             return None
-        return partial(table.begin_read, row_id), _found
+        if is_open(table.schema, principal.member):
+            return partial(table.begin_read, row_id), _found
+
+        def begin(member: MemberInfo | None) -> asyncio.Future[str | None]:
+            try:
+                visible = table.visible_now(_known_as(principal, member), Action.READ)
+            except PilotisError as error:
+                return _ended(error)
+            return table.begin_read_of(row_id, visible) or _ended(StartOverError())
+
+        if table.asks_for_facts and principal.member is not None:
+            return OnceKnown(begin, _found)
+        return partial(begin, principal.member), _found
 
     async def page(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
         """Return a page of a table in the order of creation, with the exact total."""
@@ -265,7 +277,7 @@ class Rows:
         # The body may have about 30 MB: a slice would copy it again.
         return b"".join([memoryview(body)[:-1], _time_since(started)])
 
-    def begin_page(self, principal: Principal, table_id: UUID, page: Page) -> Prepared | None:
+    def begin_page(self, principal: Principal, table_id: UUID, page: Page) -> Prepared | OnceKnown | None:
         """Prepare what `page` does, for a known table all of whose rows the caller may read, and a small, near page."""
         app = _app(principal)
         limits = app.limits
@@ -275,7 +287,7 @@ class Rows:
             table is None
             or table.cipher is not None
             or table.has_large_pages
-            or not is_open(table.schema, principal.member)
+            or not table.is_whole
             or limit not in COMMON_COUNTS
             or page.cursor is not None
             or page.count is not None
@@ -298,7 +310,23 @@ class Rows:
             tail = b',"total_count":%d,"limit":%d,"offset":%d' % (found.total, limit, page.offset)
             return b'{"data":%b%b%b' % (found.data.encode(), tail, _time_since(started))
 
-        return partial(table.begin_page, limit, page.offset), finish
+        if is_open(table.schema, principal.member):
+            return partial(table.begin_page, limit, page.offset), finish
+        if table.schema.rules is None:
+            return None
+
+        def begin(member: MemberInfo | None) -> asyncio.Future[FoundPage]:
+            try:
+                visible = table.visible_now(_known_as(principal, member), Action.LIST)
+            except PilotisError as error:
+                return _ended(error)
+            if not visible.is_everything or visible.hides or visible.shows_creator:
+                return _ended(StartOverError())
+            return table.begin_page(limit, page.offset)
+
+        if principal.member is None or not table.asks_for_facts:
+            return partial(begin, principal.member), finish
+        return OnceKnown(begin, finish)
 
     async def query(self, principal: Principal, table_id: UUID, query: Query) -> bytes:
         """Return the rows that satisfy a condition."""
@@ -427,6 +455,20 @@ def count_rows(data: msgspec.Raw) -> int:
 def _app(principal: Principal) -> AppInfo:
     assert principal.app is not None
     return principal.app
+
+
+def _known_as(principal: Principal, member: MemberInfo | None) -> Principal:
+    """Return the caller with what has become known of the member."""
+    if isinstance(principal, AppMember) and member is not None:
+        return msgspec.structs.replace(principal, member=member)
+    return principal
+
+
+def _ended(error: Exception) -> asyncio.Future[Any]:
+    """Return what has ended with an error, which is not told before the caller's credential was accepted."""
+    ended = asyncio.get_running_loop().create_future()
+    ended.set_exception(error)
+    return ended
 
 
 def _found(ended: asyncio.Future[str | None]) -> bytes:

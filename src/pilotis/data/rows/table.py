@@ -18,6 +18,7 @@ from asyncpg import Connection, Record
 
 from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
+from pilotis.data.rows import shared_reads
 from pilotis.data.rows.emitting import CREATED
 from pilotis.data.rows.referring import (
     ReferenceNotFoundError,
@@ -41,7 +42,7 @@ from pilotis.data.tables.service import TableNotFoundError, Tables
 from pilotis.data.tables.values import Row, RowDecoder
 from pilotis.data.where.access_patterns import AccessPatterns
 from pilotis.data.where.operands import CREATOR_NAME, Arguments, Hash
-from pilotis.db.batching import Batcher, SingleFlight
+from pilotis.db.batching import Batcher, Batchers, SingleFlight
 from pilotis.db.blocks import Transaction
 from pilotis.db.extensions import Extensions
 from pilotis.db.pool import Database
@@ -128,6 +129,7 @@ class PreparedTable:
         self._statistics = statistics
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
+        self._shared_reads: Batchers[str, tuple[str, bytes], str | None] = Batchers(self._read_shared)
         self.has_large_pages = False
         self._beside: dict[tuple[Statements, str, str], Statements] = {}
         self._by_row: dict[tuple[Statements, tuple[tuple[int, str], ...]], Statements] = {}
@@ -595,6 +597,56 @@ class PreparedTable:
     def begin_read(self, row_id: str) -> asyncio.Future[str | None]:
         """Begin what `read` does; raises `UnavailableError` if too many wait."""
         return self._reads.begin(row_id)
+
+    @functools.cached_property
+    def _named(self) -> Collection[UUID]:
+        return named_tables(self.schema.rules) if self.schema.rules is not None else ()
+
+    @property
+    def asks_for_facts(self) -> bool:
+        """Whether the table's rules ask for more of a member than its id."""
+        return self._asks_for_facts
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the tables that its rules name have been read."""
+        return all(table_id in self.related for table_id in self._named)
+
+    def begin_read_of(self, row_id: str, visible: Visibility) -> asyncio.Future[str | None] | None:
+        """Begin to read a row, with its creator if it is shown, together with others for callers of the same kind.
+
+        None where the rule has values that no record has.
+        """
+        if visible.is_everything and not visible.by_row:
+            seen = self.seen_by(visible)
+            return (seen._reads_with_creators if visible.shows_creator else seen._reads).begin(row_id)
+        known: tuple[str | None, bytes | None] | None = visible.__dict__.get("shared_read")
+        if known is None:
+            known = visible.__dict__["shared_read"] = self._shared_read(visible)
+        sql, rest = known
+        if sql is None or rest is None:
+            return None
+        return self._shared_reads.begin(sql, (sql, shared_reads.with_id(row_id, rest)))
+
+    def _shared_read(self, visible: Visibility) -> tuple[str | None, bytes | None]:
+        """Return the statement that reads rows for such callers, and the record of this one."""
+        if any("$" in column.name for column in self.schema.columns):
+            # It would look like a placeholder.
+            return None, None
+        arguments = Arguments(None, hash_=self.hash)
+        statements = self.seen_by(visible).statements_for(creators=visible.shows_creator)
+        by_row = visible.shown_by_row(arguments, "chosen") if visible.by_row else ()
+        select = self.by_row(statements, by_row).select(visible.and_condition(arguments))
+        return shared_reads.shared(select, arguments.places), shared_reads.record(arguments.values[1:])
+
+    async def _read_shared(self, asked: Sequence[tuple[str, bytes]]) -> Sequence[str | None]:
+        rows = (b"[" + b",".join(record for _, record in asked) + b"]").decode()
+        started = time.perf_counter()
+        found = {row[0]: row[1] for row in await self.fetch_plain(asked[0][0], rows)}
+        taken = time.perf_counter() - started
+        for _ in asked:
+            self._record_rule(taken)
+        return [found.get(number) for number in range(1, len(asked) + 1)]
 
     def begin_page(self, limit: int, offset: int) -> asyncio.Future[FoundPage]:
         """Begin to read a page of all rows in the order of creation, together with others of its size.

@@ -393,7 +393,7 @@ class Application:
     async def _run_meanwhile(self, call: Call, endpoint: Endpoint, values: tuple[str, ...]) -> Reply:
         """Answer a call while its credential is being checked; an error of the credential precedes all others."""
         assert call.presumption is not None
-        check, confirm = call.presumption
+        check, confirm, _ = call.presumption
         running = asyncio.create_task(self._run(call, endpoint, values))
         try:
             confirm(await check)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from pilotis.http.api import binding
 from pilotis.http.api.capabilities import HEADER
 from pilotis.http.api.endpoint import Endpoint
-from pilotis.http.api.principals import AppInfo, AppMember, Client, Presumption, PublicClient
+from pilotis.http.api.principals import AppInfo, AppMember, Client, MemberInfo, Presumption, PublicClient
 from pilotis.http.api.request import Call, Message, Receive, Scope, Send, ServerBounds, bearer_of, request_id_of
 from pilotis.http.in_flight import UNCOUNTED_BYTES
 from pilotis.http.replies.reply import Reply
@@ -52,7 +52,19 @@ Prepared: TypeAlias = tuple[Callable[[], asyncio.Future[Any]], Callable[[asyncio
 
 The latter raises `StartOverError`, or the error to answer. Until the work begins nothing has been read or changed.
 """
-DirectHandler: TypeAlias = "Callable[..., Prepared | None]"
+
+
+class OnceKnown(NamedTuple):
+    """What a direct handler returns in place of `Prepared`, where the facts of who asks decide.
+
+    `begin` gets the member with its facts, once its session was checked; None where nobody is signed in.
+    """
+
+    begin: Callable[[MemberInfo | None], asyncio.Future[Any]]
+    finish: Callable[[asyncio.Future[Any]], bytes]
+
+
+DirectHandler: TypeAlias = "Callable[..., Prepared | OnceKnown | None]"
 """Takes the call, the path's parameters as text, the query or body of the endpoint; None if the handler must answer."""
 _Begun: TypeAlias = tuple[asyncio.Future[Any], Callable[[asyncio.Future[Any]], bytes]]
 
@@ -180,12 +192,12 @@ class DirectRoutes:
             prepared = self._prepared(found, call, body) if self._server.may_run(call, endpoint) else None
             if prepared is None:
                 return None
-            begin, finish = prepared
             if token is None:
-                begun = begin(), finish
+                begun = (prepared.begin(None) if isinstance(prepared, OnceKnown) else prepared[0]()), prepared[1]
             else:
-                presumed = _Presumed(self._server.presume(token), begin, finish)
-                if endpoint.only_reads:
+                presumption = self._server.presume(token)
+                presumed = _Presumed(presumption, _beginning(prepared, presumption), prepared[1])
+                if endpoint.only_reads and not isinstance(prepared, OnceKnown):
                     presumed.start()
                 begun = presumed.ended, presumed.finish
         except PilotisError:
@@ -193,7 +205,7 @@ class DirectRoutes:
         self._server.in_flight += 1
         return Started(found, call, started, *begun)
 
-    def _prepared(self, found: Found, call: Call, body: bytes) -> Prepared | None:
+    def _prepared(self, found: Found, call: Call, body: bytes) -> Prepared | OnceKnown | None:
         endpoint = found.endpoint
         assert endpoint.direct is not None
         handler: DirectHandler = endpoint.direct
@@ -245,7 +257,7 @@ class _Presumed:
         begin: Callable[[], asyncio.Future[Any]],
         finish: Callable[[asyncio.Future[Any]], bytes],
     ) -> None:
-        check, self._confirm = presumption
+        check, self._confirm = presumption.check, presumption.confirm
         self._begin, self._finish = begin, finish
         self._work: asyncio.Future[Any] | None = None
         self._is_accepted = False
@@ -287,6 +299,13 @@ class _Presumed:
             _ignore(work)
         elif self._is_accepted:
             self.ended.set_result(None)
+
+
+def _beginning(prepared: Prepared | OnceKnown, presumption: Presumption) -> Callable[[], asyncio.Future[Any]]:
+    if not isinstance(prepared, OnceKnown):
+        return prepared[0]
+    begin = prepared.begin
+    return lambda: begin(presumption.member())
 
 
 def _ignore(ended: asyncio.Future[Any]) -> None:

@@ -591,6 +591,8 @@ class Presumption(NamedTuple):
 
     check: asyncio.Future[Any]
     confirm: Callable[[Any], object]
+    member: Callable[[], MemberInfo]
+    """Returns the member with all that is known of it, once the check has ended well."""
 
 
 class Authenticator(Protocol):
