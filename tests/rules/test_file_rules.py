@@ -275,6 +275,19 @@ async def test_a_node_that_has_not_heard_of_a_change_makes_its_statements_again(
                 await files.uploads.presign_path(info, caller, storage_id, "red/b.png", wanted)
 
 
+async def test_a_list_of_files_is_compared_with_so_many_rows(app: App):
+    seats = await app.table({"team": "string"}, title="seats")
+    base = await ruled(app, {"read": {"$exists": {"table": "seats", "where": {"team": {"$row": "path"}}}}})
+    async with app.client(app.secret_key) as side, app.client() as client:
+        await put_at(side, base, "7")
+        for start in range(0, 10_000, 1000):
+            new = {"data": [{"team": str(start + number)} for number in range(1000)]}
+            assert (await side.post(rows(seats), json=new)).status_code == 201
+        assert await paths(client, base) == ["7"]
+        await app.row(seats, {"team": "one more"})
+        assert_error(await client.get(f"{base}/items"), 400, "RESULT_TOO_LARGE")
+
+
 async def test_a_rule_of_files_that_makes_no_sense(app: App):
     await app.table({"team": "string", "n": "number"}, title="seats")
     base = await storage(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.acceptance.test_files import put_at, storage
 from tests.console import client_of, owner_of
 from tests.database import second_node
 from tests.rules.test_paths import made, refers
@@ -73,3 +74,52 @@ async def test_what_one_node_changes_holds_for_the_next_request_to_another(app: 
         assert await seen() == []
         await side.patch(f"{rows(teams)}/{home}", json={"data": {"title": "reds"}})
         assert await seen() == [row]
+
+
+async def test_columns_that_exchange_their_names_stay_what_a_rule_meant(app: App):
+    """A node that has not heard of it would ask for the other column by the name that it knows."""
+    seats = await app.table({"team": "string", "kind": "string", "member": "string"}, title="seats")
+    table = await app.table({"name": "string"}, title="things")
+    base = await storage(app, name="pictures")
+    ada = await app.member("ada")
+    headers = {"X-Public-Key": app.public_key, "Authorization": f"Bearer {ada['access_token']}"}
+    names = {"a": "team", "b": "kind"}
+
+    def seated(row: str) -> dict[str, Any]:
+        return {"$exists": {"table": "seats", "where": {"team": {"$row": row}, "member": ME}}}
+
+    await save(app, table, {"read": seated("name")})
+    async with (
+        app.client(app.secret_key) as side,
+        owner_of(app).client(app) as console,
+        second_node(app.server) as node,
+        client_of(node, **headers) as other,
+    ):
+        await made(side, seats, team="red", kind="blue", member=ada["member_id"])
+        ids = {name: await made(side, table, name=name) for name in ("red", "blue")}
+        for name in ids:
+            await put_at(side, base, name)
+        rules = {"rules": {"read": seated("path")}}
+        address = f"/storages/files/{base.rpartition('/')[2]}/rules"
+        assert (await console.put(address, json=rules)).status_code == 200
+
+        async def exchange() -> None:
+            for old, new in ((names["a"], "x"), (names["b"], names["a"]), ("x", names["b"])):
+                answer = await console.post(f"/tables/{seats}/columns/{old}/rename", json={"name": new})
+                assert answer.status_code == 200, answer.text
+            names["a"], names["b"] = names["b"], names["a"]
+
+        async def row() -> Any:
+            return [(await other.get(f"{rows(table)}/{ids[name]}")).status_code for name in ("red", "blue")]
+
+        async def listed() -> Any:
+            return [one["data"]["name"] for one in (await other.get(rows(table))).json()["data"]]
+
+        async def files() -> Any:
+            return [one["path"] for one in (await other.get(f"{base}/items")).json()["files"]]
+
+        for ask, expected in ((row, [200, 404]), (listed, ["red"]), (files, ["red"])):
+            for _ in range(2):
+                assert await ask() == expected
+            await exchange()
+            assert await ask() == expected, ask
