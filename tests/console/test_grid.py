@@ -3,9 +3,11 @@
 import asyncio
 import json
 import re
+from urllib.parse import quote
 
 from playwright.async_api import Route, expect
 
+from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.console.rows import cell, fill, stored
 from tests.support import App, Server
@@ -73,6 +75,11 @@ async def test_live_rows_show_what_others_change_but_not_under_an_edit(
             assert made.status_code == 201
             await page.get_by_role("button", name="1 new row").click()
             await expect(cell(page, 3, 1)).to_have_text("third")
+            # Who listens asks for nothing as long as nothing happens.
+            asked: list[str] = []
+            page.on("request", lambda request: asked.append(request.url))
+            await asyncio.sleep(1.5)
+            assert not [url for url in asked if "/data/query" in url]
             # While a user types, the row keeps the state that was read: a conflicting change is detected, not
             # overwritten.
             await cell(page, 1, 2).click()
@@ -82,6 +89,48 @@ async def test_live_rows_show_what_others_change_but_not_under_an_edit(
             await expect(page.get_by_role("alertdialog")).to_contain_text("Someone else changed this row")
             await page.get_by_role("button", name="Keep theirs").click()
             await expect(cell(page, 1, 2)).to_have_text("6")
+
+
+async def test_live_rows_count_what_changes_out_of_view(server: Server, app: App, visit: Opening) -> None:
+    table_id = await fill(app, [{"name": f"thing {number:03}", "price": number} for number in range(650)])
+    async with app.client(app.secret_key) as client, visit("about:blank") as page:
+        answer = await client.post(
+            f"/v1/public/tables/{table_id}/data/query", json={"where": {"price": {"$gte": 600}}, "limit": 50}
+        )
+        far = [row["id"] for row in answer.json()["data"]]
+
+        async def change(row_id: str, price: int) -> None:
+            path = f"/v1/public/tables/{table_id}/data/{row_id}"
+            assert (await client.patch(path, json={"data": {"price": price}})).status_code == 200
+
+        await sign_in(page, server, f"/apps/{app.app_id}/tables/{table_id}?live=1")
+        await expect(cell(page, 1, 2)).to_have_text("0")
+        # The end is in view once, so that its rows are known.
+        await page.evaluate("() => document.querySelector('.grid').scrollTo({ top: 630 * 32 })")
+        await expect(page.locator("[role=row][aria-rowindex='640']")).to_contain_text("thing")
+        await page.evaluate("() => document.querySelector('.grid').scrollTo({ top: 0 })")
+        await expect(cell(page, 1, 2)).to_be_visible()
+
+        async def listens() -> bool:
+            async with owner_of(app).client(app) as console:
+                return (await console.get("/live-streams")).json()["total_count"] == 1
+
+        await until(listens)
+        for row_id in (*far[30:33], far[30]):
+            await change(row_id, 1)
+        await expect(page.get_by_text("3 rows changed out of view")).to_be_visible()
+        # They are read again when they come into view.
+        await page.evaluate("() => document.querySelector('.grid').scrollTo({ top: 620 * 32 })")
+        await expect(cell(page, 631, 1)).to_have_text("thing 630")
+        await expect(cell(page, 631, 2)).to_have_text("1")
+        # For a filter that no stream takes, each change of the table is a reason to read again.
+        where = quote('{"name": {"$matches": "00[12]$"}}')
+        await page.goto(f"{page.url.partition('?')[0]}?live=1&where={where}")
+        await expect(page.get_by_text("2 rows found")).to_be_visible()
+        await until(listens)
+        renamed = await client.patch(f"/v1/public/tables/{table_id}/data/{far[0]}", json={"data": {"name": "new 001"}})
+        assert renamed.status_code == 200
+        await expect(page.get_by_text("3 rows found")).to_be_visible()
 
 
 async def test_many_writes_are_paused_and_the_rows_that_failed_are_listed(

@@ -22,6 +22,7 @@ SETTINGS = {f"settings-{tab}": f"/settings/{tab}" for tab in ("sign-in", "limits
 SCREENS = {
     "overview": "",
     "activity": "/activity",
+    "live": "/activity/live",
     "diagram": "/diagram",
     "views": "/views",
     "new-view": "/views/new",

@@ -75,11 +75,13 @@ async def listening(
     *subscriptions: dict[str, Any],
     channels: Sequence[dict[str, Any]] = (),
     after: str | None = None,
+    stream: str | None = None,
     **headers: str,
 ) -> AsyncIterator[Listener]:
     """Open a stream with subscriptions and channels, and take its `ready`."""
-    body = {"subscriptions": list(subscriptions), "channels": list(channels)}
+    body: dict[str, Any] = {"subscriptions": list(subscriptions), "channels": list(channels)}
     body |= {} if after is None else {"after": after}
+    body |= {} if stream is None else {"stream": stream}
     async with client.stream("POST", "/v1/public/realtime", json=body, headers=headers, timeout=60) as answer:
         if answer.status_code != 200:
             await answer.aread()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from pilotis.limits import Limits
 from tests.console import client_of
 from tests.database import second_node
 from tests.functions.support import Functions
-from tests.realtime.listening import deleted, listening, refused
+from tests.realtime.listening import Listener, deleted, listening, refused
 from tests.rules.test_rules import manager
 from tests.support import App, assert_error
 from tests.waiting import until
@@ -134,6 +135,46 @@ async def test_presence_is_told_at_first_and_then_by_differences(app: App):
                 assert (await one.delete(path)).status_code == 200
                 ((_, data),) = await second.next()
                 assert data == {"channel": "room:a", "count": 0, "joined": [], "left": [entry["key"]]}
+
+
+async def test_a_stream_that_follows_another_is_present_in_its_place(app: App):
+    await declare(app, {"pattern": "room:{room}", "listen": True, "presence": True})
+    ada, bob = await app.member("ada"), await app.member("bob")
+
+    async def present(follows: str | None, token: str, state: int = 1) -> tuple[Listener, AsyncExitStack]:
+        stack = AsyncExitStack()
+        client = await stack.enter_async_context(app.client(token))
+        channels = [{"name": "room:a", "presence": {"state": {"at": state}}}]
+        more = {} if follows is None else {"stream": follows}
+        return await stack.enter_async_context(listening(client, channels=channels, **more)), stack
+
+    async with app.client() as other, listening(other, channels=[{"name": "room:a"}]) as told:
+        assert (await told.next())[0][1]["all"] == []
+        first, closing = await present(None, ada["access_token"])
+        ((_, data),) = await told.next()
+        (entry,) = data["joined"]
+        # The page is loaded again: nobody sees a difference, not even once the one before would have gone.
+        await closing.aclose()
+        second, closing = await present(first.ready["stream"], ada["access_token"])
+        await asyncio.sleep(6)
+        assert told.events == []
+        # One more subscription: the new stream is opened while the one before is still there.
+        third, closing_third = await present(second.ready["stream"], ada["access_token"], state=2)
+        ((_, data),) = await told.next()
+        assert data == {
+            "channel": "room:a",
+            "count": 1,
+            "joined": [{"key": entry["key"], "member_id": ada["member_id"], "state": {"at": 2}}],
+            "left": [],
+        }
+        await closing.aclose()
+        # The secret of a stream is worth nothing to another member.
+        _, closing_fourth = await present(third.ready["stream"], bob["access_token"])
+        ((_, data),) = await told.next()
+        assert (data["count"], data["left"]) == (2, [])
+        await closing_fourth.aclose()
+        await closing_third.aclose()
+        await told.until(lambda events: [data["count"] for _, data in events][-1:] == [0])
 
 
 async def test_channels_work_across_nodes(app: App):

@@ -1125,6 +1125,33 @@ declare namespace Api {
     indexes: Array<Index>;
     noted: Array<RecordedAccess>;
   }
+  interface InspectedChannel {
+    name: string;
+    is_present: boolean;
+  }
+  interface InspectedStream {
+    id: string;
+    node_id: string;
+    caller: string;
+    member_id: string | null;
+    address: string;
+    opened_at: string;
+    told: number;
+    told_at: string | null;
+    unsent_bytes: number;
+    is_slow: boolean;
+    subscriptions: Array<InspectedSubscription>;
+    channels: Array<InspectedChannel>;
+  }
+  interface InspectedSubscription {
+    id: string;
+    table_id: string;
+    where: Record<string, any> | null;
+    row_id: string | null;
+    told: number;
+    resets: number;
+    reset_reason: string | null;
+  }
   interface Introspection {
     active: boolean;
     scope?: string | null;
@@ -1246,9 +1273,25 @@ declare namespace Api {
   interface LimitStage {
     "$limit": number;
   }
+  interface LiveNode {
+    node_id: string;
+    name: string;
+    streams: number;
+    subscriptions: number;
+    channels: number;
+    told: number;
+    delay_ms: number | null;
+    slowest_ms: number | null;
+  }
   interface LiveSettings {
     live?: "members" | "off" | "public";
     tables?: Record<string, "members" | "off" | "public">;
+  }
+  interface LiveStreams {
+    nodes: Array<LiveNode>;
+    silent: Array<string>;
+    total_count: number;
+    streams: Array<InspectedStream>;
   }
   interface LiveTicket {
     ticket: string;
@@ -2880,6 +2923,7 @@ declare namespace Api {
     "GET /v1/apps/{}/keys/secret": SecretKeyPage;
     "GET /v1/apps/{}/limits": AppLimits;
     "GET /v1/apps/{}/live-settings": LiveSettings;
+    "GET /v1/apps/{}/live-streams": LiveStreams;
     "GET /v1/apps/{}/mail": MailPage;
     "GET /v1/apps/{}/mail-settings": MailSettings;
     "GET /v1/apps/{}/mail-templates": MailTemplates;

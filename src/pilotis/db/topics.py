@@ -27,6 +27,7 @@ class Topic(StrEnum):
     CHANNEL_RULES = "channel_rules"
     CHANNELS = "channels"
     LIVE_TICKETS = "live_tickets"
+    LIVE_QUESTIONS = "live_questions"
 
 
 CacheTopic = Literal[
@@ -34,7 +35,14 @@ CacheTopic = Literal[
 ]
 """Topics of rare changes that invalidate caches: sent within the transaction that makes the change."""
 WakeUpTopic = Literal[
-    Topic.WORK, Topic.EVENTS, Topic.NEWS, Topic.CANCEL, Topic.CHANGES, Topic.CHANNELS, Topic.LIVE_TICKETS
+    Topic.WORK,
+    Topic.EVENTS,
+    Topic.NEWS,
+    Topic.CANCEL,
+    Topic.CHANGES,
+    Topic.CHANNELS,
+    Topic.LIVE_TICKETS,
+    Topic.LIVE_QUESTIONS,
 ]
 """Topics of frequent messages: sent outside transactions, because NOTIFY inside them serialises all commits."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -163,6 +163,8 @@ class Channels:
         self._node_id = node_id
         self._apps: dict[UUID, _App] = {}
         self._streams: dict[str, LiveStream] = {}
+        self._left: dict[str, LiveStream] = {}
+        """The streams that have just ended, in whose place another may come."""
         self._counts: Counter[Hashable] = Counter()
         self._bytes: Counter[Hashable] = Counter()
         self._second = 0
@@ -193,12 +195,34 @@ class Channels:
             # The others are told of what the newcomer sees at once, so that it is not told twice.
             self._tell_presence(channel)
             channel.listeners[stream] = one
+            self._take_place(app, channel, one)
             if one.presence is not None:
                 self._enter(app, channel, one, one.presence)
             stream.push(channel.everybody())
             await self._replay(app, stream, one, after)
             if one.has_events:
                 self._settle(app)
+
+    def _take_place(self, app: _App, channel: _Channel, one: Listening) -> None:
+        """Let a stream be present in the place of the one that it follows; what it was elsewhere ends."""
+        stream = one.stream
+        if stream.follows is None:
+            return
+        before = self._own(app.app_id, stream.follows, stream.member_id, ChainMap(self._streams, self._left))
+        if before is None:
+            body = {"kind": "end", "channel": channel.name, "stream": stream.follows, "member": stream.member_id}
+            self._tell(app, body)
+            return
+        old = before.channels.get(one.name)
+        if old is None or old.key not in channel.entries:
+            return
+        if old.leaving is not None:
+            old.leaving.cancel()
+        old.presence = None
+        if one.presence is None:
+            self._exit(app, channel, old.key)
+        else:
+            one.key, old.key = old.key, one.key
 
     def _app(self, app_id: UUID) -> _App:
         found = self._apps.get(app_id)
@@ -249,7 +273,9 @@ class Channels:
 
     def leave(self, stream: LiveStream) -> None:
         """End a stream's places in its channels. A moment later the others learn that it is gone."""
-        self._streams.pop(stream.stream_id, None)
+        if self._streams.pop(stream.stream_id, None) is not None:
+            self._left[stream.stream_id] = stream
+            asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._left.pop, stream.stream_id, None)
         for one in list(stream.channels.values()):
             self.stop_listening(stream, one, _LINGER_SECONDS)
 
@@ -263,13 +289,15 @@ class Channels:
         if one.has_events and not channel.listeners:
             self._settle(app)
         if one.key in channel.entries:
-            asyncio.get_running_loop().call_later(linger, self._exit, app, channel, one.key)
+            one.leaving = asyncio.get_running_loop().call_later(linger, self._exit, app, channel, one.key)
         elif not channel.listeners:
             del app.channels[one.name]
 
     def _enter(self, app: _App, channel: _Channel, one: Listening, state: bytes) -> None:
         one.presence = state
         entry = _Entry(self._node_id(), one.stream.member_id, state)
+        if channel.entries.get(one.key) == entry:
+            return
         channel.entries[one.key] = entry
         self._note(channel, joined=one.key)
         self._tell(app, _announcement(channel, [one.key]))
@@ -380,8 +408,8 @@ class Channels:
                 raise StreamNotFoundError
 
     def _set_presence(self, app_id: UUID, name: str, stream_id: str, member_id: str | None, state: bytes) -> bool:
-        stream, app = self._streams.get(stream_id), self._apps.get(app_id)
-        if stream is None or app is None or stream.app.app_id != app_id or stream.member_id != member_id:
+        stream, app = self._own(app_id, stream_id, member_id, self._streams), self._apps.get(app_id)
+        if stream is None or app is None:
             return False
         one, channel = stream.channels.get(name), app.channels.get(name)
         if one is None or channel is None:
@@ -400,15 +428,25 @@ class Channels:
                 raise StreamNotFoundError
 
     def _end_presence(self, app_id: UUID, name: str, stream_id: str, member_id: str | None) -> bool:
-        stream, app = self._streams.get(stream_id), self._apps.get(app_id)
-        if stream is None or app is None or stream.app.app_id != app_id or stream.member_id != member_id:
+        found, app = (
+            self._own(app_id, stream_id, member_id, ChainMap(self._streams, self._left)),
+            self._apps.get(app_id),
+        )
+        if found is None or app is None:
             return False
-        one, channel = stream.channels.get(name), app.channels.get(name)
+        one, channel = found.channels.get(name), app.channels.get(name)
         if one is None or channel is None:
             return False
         one.presence = None
         self._exit(app, channel, one.key)
         return True
+
+    def _own(
+        self, app_id: UUID, stream_id: str, member_id: str | None, streams: Mapping[str, LiveStream]
+    ) -> LiveStream | None:
+        """Return the stream with a secret, if it is one of the app and the member."""
+        found = streams.get(stream_id)
+        return None if found is None or found.app.app_id != app_id or found.member_id != member_id else found
 
     # Other processes
 

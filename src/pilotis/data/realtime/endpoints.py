@@ -8,6 +8,7 @@ from pilotis.data.realtime.channel_rules import NAME, ChannelDeniedError, Channe
 from pilotis.data.realtime.channels import Channels, StreamNotFoundError, TooFastError
 from pilotis.data.realtime.examples import CHANNELS, EXAMPLES
 from pilotis.data.realtime.hub import TooManyLiveStreamsError
+from pilotis.data.realtime.inspection import Inspection
 from pilotis.data.realtime.live_settings import LiveAccess, LiveOffError
 from pilotis.data.realtime.service import Realtime
 from pilotis.data.realtime.subscriptions import NotSupportedInSubscriptionError
@@ -16,6 +17,7 @@ from pilotis.data.realtime.types import (
     ChannelPatterns,
     EndedPresence,
     LiveSettings,
+    LiveStreams,
     LiveTicket,
     NewMessages,
     OpenStream,
@@ -122,11 +124,17 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
 
 
 class ChannelEndpoints(Endpoints, tag="Live rows", examples=CHANNELS):
-    """The channels that an app declares, and who may listen to its rows."""
+    """The channels that an app declares, who may listen to its rows, and who does."""
 
-    def __init__(self, rules: ChannelRules, live: LiveAccess) -> None:
+    def __init__(self, rules: ChannelRules, live: LiveAccess, inspection: Inspection) -> None:
         self._rules = rules
         self._live = live
+        self._inspection = inspection
+
+    @get("/v1/apps/:app_id/live-streams", access=console(Role.VIEWER, secret_key=True))
+    async def inspect(self, call: Call, app_id: UUID) -> LiveStreams:
+        """List the live streams that are open now, on all processes: their subscriptions, and what they were told."""
+        return await self._inspection.shown(call.app.app_id)
 
     @get(_PATTERNS, access=console(Role.VIEWER, secret_key=True))
     async def list(self, call: Call, app_id: UUID) -> ChannelPatterns:

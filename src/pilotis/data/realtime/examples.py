@@ -80,6 +80,27 @@ EXAMPLES += [
 _SETTINGS: dict[str, Any] = {"live": "public", "tables": {}}
 CHANNELS = [
     Example(
+        route="GET /v1/apps/:app_id/live-streams",
+        operation="listLiveStreams",
+        answer={
+            "nodes": [
+                {
+                    "node_id": "0199c0de-4f1c-7c1d-8a44-1d9f27d0b6aa",
+                    "name": "…/0",
+                    "streams": 0,
+                    "subscriptions": 0,
+                    "channels": 0,
+                    "told": 0,
+                    "delay_ms": None,
+                    "slowest_ms": None,
+                }
+            ],
+            "silent": [],
+            "total_count": 0,
+            "streams": [],
+        },
+    ),
+    Example(
         route="PUT /v1/apps/:app_id/live-settings", operation="updateLiveSettings", body=_SETTINGS, answer=_SETTINGS
     ),
     Example(route="GET /v1/apps/:app_id/live-settings", operation="getLiveSettings", answer=_SETTINGS),

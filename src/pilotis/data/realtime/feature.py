@@ -10,6 +10,7 @@ from pilotis.data.realtime.channel_rules import ChannelRules
 from pilotis.data.realtime.channels import Channels
 from pilotis.data.realtime.endpoints import ChannelEndpoints, RealtimeEndpoints
 from pilotis.data.realtime.hub import Hub
+from pilotis.data.realtime.inspection import Inspection
 from pilotis.data.realtime.live_settings import LiveAccess
 from pilotis.data.realtime.occupancy import EVENT_TYPES, Occupancy
 from pilotis.data.realtime.service import Realtime
@@ -24,7 +25,7 @@ from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.kit import json
 from pilotis.kit.archiving import Archived, Copied, LeftOut
-from pilotis.kit.metrics import Gauge
+from pilotis.kit.metrics import CounterOf, Gauge
 from pilotis.members.feature import MembersFeature
 
 
@@ -46,6 +47,7 @@ class RealtimeFeature(Feature, frozen=True, kw_only=True, eq=False):
         "live_tickets": LeftOut("tickets last minutes"),
         "kept_messages": LeftOut("messages are kept for days only, rows until they are deleted"),
         "occupied_channels": LeftOut("who listens is known again at once"),
+        "live_reports": LeftOut("reports live for seconds"),
         "live_settings": Copied(columns="live tables", checks={"tables": _check_tables}),
     }
 
@@ -78,6 +80,7 @@ def feature(
         live,
     )
 
+    inspection = Inspection(floor.database, hub, floor.control, floor.jobs.node_id)
     realtime = Realtime(hub, prepared, floor.rate_limits)
     tickets = Tickets(floor.database, apps.apps, members.members, realtime, floor.control, floor.base_url)
 
@@ -91,6 +94,7 @@ def feature(
         live.forget_all()
 
     async def close() -> None:
+        await inspection.close()
         await hub.close()
         await channels.close()
 
@@ -99,18 +103,26 @@ def feature(
     floor.control.subscribe(Topic.TABLE, hub.table_changed, hub.wake_all)
     floor.control.subscribe(Topic.CHANNEL_RULES, channels_changed, everything_changed)
     floor.control.subscribe(Topic.LIVE_TICKETS, tickets.taken_over, lambda: None)
+    floor.control.subscribe(Topic.LIVE_QUESTIONS, inspection.asked, lambda: None)
     floor.control.subscribe(Topic.CHANNELS, channels.wake, channels.wake_all)
     return RealtimeFeature(
         name="realtime",
         endpoints=[
             RealtimeEndpoints(realtime, tickets, channels),
-            ChannelEndpoints(channel_rules, live),
+            ChannelEndpoints(channel_rules, live, inspection),
         ],
         periodic=periodic(floor.database, tables.tables, floor.limits, occupancy),
         event_types=EVENT_TYPES,
         metrics=[
             Gauge("pilotis_live_streams", "Open live streams.", lambda: hub.streams),
             Gauge("pilotis_live_subscriptions", "Subscriptions of the open live streams.", lambda: hub.subscriptions),
+            CounterOf(
+                "pilotis_live_events_total",
+                "Events of live streams: changes of rows, and messages of channels as they were sent.",
+                "kind",
+                lambda: {"change": hub.delivered, "message": channels.sent},
+            ),
+            hub.delays,
         ],
         close=close,
         hub=hub,

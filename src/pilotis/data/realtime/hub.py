@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -48,6 +48,7 @@ from pilotis.db.topics import Topic
 from pilotis.http.api.principals import AppInfo
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError, RateLimitedError
+from pilotis.kit.metrics import Histogram
 from pilotis.limits import Limits
 from pilotis.members.service import Members
 
@@ -65,6 +66,8 @@ _COMPILE_TRIES = 5
 _MAX_SHAPES = 500
 _OF_LARGE = ("id", "updated_at", "sort")
 _CHANNELS_SECONDS = 5.0
+_DELAYS = 200
+"""Of so many rounds is remembered how late they were."""
 
 _log = structlog.get_logger("pilotis.data.realtime")
 
@@ -124,6 +127,7 @@ class Hub:
         self._by_member: Counter[tuple[UUID, str]] = Counter()
         self._ticking: asyncio.Task[None] | None = None
         self.delivered = 0
+        self.delays = Histogram("pilotis_live_delay_seconds", "Time from a change of a row to its event.")
 
     @property
     def streams(self) -> int:
@@ -134,6 +138,10 @@ class Hub:
     def subscriptions(self) -> int:
         """How many subscriptions the open streams have."""
         return sum(feed.subscriptions for feed in self._feeds.values())
+
+    def feed(self, app_id: UUID) -> Feed | None:
+        """Return what tells an app's streams; None if it has none here."""
+        return self._feeds.get(app_id)
 
     def committed(self, app_id: UUID) -> None:
         """Wake the readers of an app's log, of this process at once: it has committed changes to it."""
@@ -336,12 +344,20 @@ class Feed:
         self._awake = asyncio.Event()
         self._read_at = self._left_at = time.monotonic()
         self._renew_at = self._members_at = 0.0
+        self.told = 0
+        """How many events its streams were sent."""
+        self._delays: deque[int] = deque(maxlen=_DELAYS)
         self.task = asyncio.create_task(self._run())
 
     @property
     def subscriptions(self) -> int:
         """How many subscriptions its streams have."""
         return sum(len(stream.subscriptions) for stream in self.streams)
+
+    def delay_ms(self, share: float) -> int | None:
+        """Return the time from a change to its event that this share of the last rounds kept; None without any."""
+        delays = sorted(self._delays)
+        return delays[round(share * (len(delays) - 1))] if delays else None
 
     def has(self, table: TableSchema) -> bool:
         """Return whether it keeps a table watched."""
@@ -533,10 +549,19 @@ class Feed:
             await self._tell(found.entries, None)
         self._cursor = self._cursor_of(found)
         self._flush(self._cursor.token)
+        if found.entries:
+            self._note_delay(found.entries[-1])
+
+    def _note_delay(self, last: store.Entry) -> None:
+        # Clocks may differ.
+        delay = max(0, int(time.time() * 1000) - last.moment)
+        self._delays.append(delay)
+        self._hub.delays.add(delay / 1000)
 
     def _flush(self, token: str) -> None:
-        for stream in self.streams:
-            self._hub.delivered += stream.flush(token)
+        told = sum(stream.flush(token) for stream in self.streams)
+        self.told += told
+        self._hub.delivered += told
 
     async def _catch_up(self, stream: LiveStream, after: Cursor) -> None:
         """Tell a stream what has changed since its cursor; the rounds repeat what has changed since the feed's."""

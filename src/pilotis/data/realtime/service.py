@@ -63,7 +63,7 @@ class Realtime:
         _require_distinct("channels", "name", [one.name for one in asked.channels], app.limits.live_channels)
         if isinstance(principal, AppMember):
             principal = msgspec.structs.replace(principal, member=await principal.member.confirmed())
-        stream = LiveStream(app, principal, address, was_asked_to_resume=was_asked_to_resume)
+        stream = LiveStream(app, principal, address, was_asked_to_resume=was_asked_to_resume, follows=asked.stream)
         for number, given in enumerate(asked.subscriptions):
             place = f"subscriptions[{number}]"
             if given.where is not None and given.row_id is not None:

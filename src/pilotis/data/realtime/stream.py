@@ -6,10 +6,12 @@ round: a connection that breaks between them resumes where nothing is lost.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import secrets
 import time
 from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +54,10 @@ class Subscription:
         self.reset_at = 0.0
         self.due: tuple[float, str] | None = None
         self.is_doubtful = False
+        self.told = 0
+        """How many changes it was told."""
+        self.resets = 0
+        self.reset_reason: str | None = None
 
     def facts_changed(self) -> None:
         """Note that the caller may see other rows than before."""
@@ -84,6 +90,8 @@ class Listening:
         self.compiled: Sequence[Watched] = ()
         self.compiled_at = 0.0
         self.is_doubtful = False
+        self.leaving: asyncio.TimerHandle | None = None
+        """Ends its presence some seconds after its stream."""
 
     def facts_changed(self) -> None:
         """Note that it is to be judged again whether the stream may listen."""
@@ -93,12 +101,28 @@ class Listening:
 class LiveStream:
     """One client's stream."""
 
-    def __init__(self, app: AppInfo, principal: Principal, address: str, *, was_asked_to_resume: bool) -> None:
+    def __init__(
+        self,
+        app: AppInfo,
+        principal: Principal,
+        address: str,
+        *,
+        was_asked_to_resume: bool,
+        follows: str | None = None,
+    ) -> None:
         self.app = app
         self.principal = principal
         self.address = address
         self.was_asked_to_resume = was_asked_to_resume
+        self.follows = follows
+        """The secret of the stream in whose place it is."""
         self.stream_id = secrets.token_urlsafe(16)
+        self.shown_id = secrets.token_hex(4)
+        """What tells it from other streams, where its secret is not to be shown."""
+        self.opened_at = datetime.now(UTC)
+        self.told = 0
+        """How many events it was sent."""
+        self._told_at = 0.0
         self.subscriptions: dict[str, Subscription] = {}
         self.channels: dict[str, Listening] = {}
         self.joined = False
@@ -124,6 +148,21 @@ class LiveStream:
         """The member's session."""
         member = self.principal.member
         return None if member is None or member.session_id == NO_SESSION else member.session_id
+
+    @property
+    def told_at(self) -> datetime | None:
+        """When it was last sent an event."""
+        return None if not self._told_at else datetime.fromtimestamp(self._told_at, UTC)
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait for its client."""
+        return 0 if self._outlet is None else self._outlet.unsent
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its client reads so slowly that it is not told anything."""
+        return self._full_since is not None
 
     def everything(self) -> list[Subscription | Listening]:
         """Return its subscriptions, and its places in channels."""
@@ -162,6 +201,7 @@ class LiveStream:
     def change(self, one: Subscription, kind: str, row: bytes) -> None:
         """Tell of a changed row."""
         if one.wants(kind):
+            one.told += 1
             self._waiting.append(one.event(kind, row))
 
     def reset(self, one: Subscription, reason: str) -> None:
@@ -203,6 +243,8 @@ class LiveStream:
         if self._outlet.unsent + len(data) > MAX_UNSENT_BYTES:
             self._full_since = time.monotonic()
             return False
+        self.told += 1
+        self._told_at = time.time()
         return self._outlet.write(data)
 
     @property
@@ -250,6 +292,8 @@ class LiveStream:
             self._full_since = time.monotonic()
             return 0
         self._outlet.write(data)
+        self.told += len(waiting)
+        self._told_at = time.time()
         self._ping_at = time.monotonic() + PING_SECONDS
         return len(waiting)
 
@@ -299,6 +343,7 @@ def bye(reason: str) -> bytes:
 
 
 def _reset(one: Subscription, reason: str, code: str | None = None) -> bytes:
+    one.resets, one.reset_reason = one.resets + 1, reason
     told = {"subscription": one.name, "reason": reason} | ({} if code is None else {"code": code})
     return b"event: reset\ndata: %b\n" % json.encode(told)
 

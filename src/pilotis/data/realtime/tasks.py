@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 from asyncpg import Connection
 
-from pilotis.data.realtime import channel_store, kept_store, store, ticket_store
+from pilotis.data.realtime import channel_store, kept_store, report_store, store, ticket_store
 from pilotis.data.realtime.cursor import KEPT_SECONDS
 from pilotis.data.realtime.occupancy import Occupancy
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError, Tables
@@ -44,6 +44,7 @@ def periodic(database: Database, tables: Tables, limits: Limits, occupancy: Occu
         await occupancy.settle_all(connection)
         await channel_store.forget_old(connection)
         await kept_store.forget(connection)
+        await report_store.forget(connection)
         await ticket_store.delete_expired(connection)
 
     return [

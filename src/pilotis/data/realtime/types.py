@@ -58,11 +58,16 @@ class NewListening(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OpenStream(msgspec.Struct, forbid_unknown_fields=True):
-    """What a stream tells. `after` is the id of the last event that the client has seen of an earlier stream."""
+    """What a stream tells. `after` is the id of the last event that the client has seen of an earlier stream.
+
+    `stream` is that of the earlier one's `ready`: where it was present in a channel, this one is in its place, so that
+    others see no change.
+    """
 
     subscriptions: list[NewSubscription] = []
     channels: list[NewListening] = []
     after: str | None = None
+    stream: Annotated[str, msgspec.Meta(max_length=64)] | None = None
 
 
 class LiveTicket(msgspec.Struct):
@@ -279,3 +284,71 @@ class LiveSettings(msgspec.Struct, forbid_unknown_fields=True):
 
     live: Openness = "public"
     tables: dict[str, Openness] = {}
+
+
+class InspectedSubscription(msgspec.Struct, kw_only=True):
+    """A subscription of an open stream: what it asks for, how many changes and resets it was told, and the last why."""
+
+    id: str
+    table_id: str
+    where: dict[str, Any] | None
+    row_id: str | None
+    told: int
+    resets: int
+    reset_reason: str | None
+
+
+class InspectedChannel(msgspec.Struct, kw_only=True):
+    """A channel that a stream listens to, and whether the others there see it."""
+
+    name: str
+    is_present: bool
+
+
+class InspectedStream(msgspec.Struct, kw_only=True):
+    """An open stream. `id` tells it from others, and is not the secret that the client has.
+
+    `told` is how many events it was sent. With `is_slow` its client reads too slowly: `unsent_bytes` wait for it.
+    """
+
+    id: str
+    node_id: str
+    caller: str
+    member_id: str | None
+    address: str
+    opened_at: str
+    told: int
+    told_at: str | None
+    unsent_bytes: int
+    is_slow: bool
+    subscriptions: list[InspectedSubscription]
+    channels: list[InspectedChannel]
+
+
+class LiveNode(msgspec.Struct, kw_only=True):
+    """A process that tells an app's streams of changes.
+
+    `told` is how many events since the process told the app's first stream. `delay_ms` is the median, `slowest_ms` the
+    longest time from a change to its event, of the last rounds; null if there were none.
+    """
+
+    node_id: str
+    name: str
+    streams: int
+    subscriptions: int
+    channels: int
+    told: int
+    delay_ms: int | None
+    slowest_ms: int | None
+
+
+class LiveStreams(msgspec.Struct, kw_only=True):
+    """The open streams of an app, up to 200 of `total_count`, and the processes that have them.
+
+    Those that read slowly come first, then the newest. `silent` names processes that did not answer in time.
+    """
+
+    nodes: list[LiveNode]
+    silent: list[str]
+    total_count: int
+    streams: list[InspectedStream]

@@ -43,6 +43,8 @@ export class Source {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     this.window = [0, PAGE];
+    /** Pages whose rows may have changed since: they are read again when they come into view. @type {Set<number>} */
+    this.stale = new Set();
     /** Rows a page; an app may allow fewer. */
     this.size = PAGE;
   }
@@ -66,7 +68,10 @@ export class Source {
   missing() {
     const last = Math.floor(this.window[1] / this.size);
     for (let page = Math.floor(this.window[0] / this.size); page <= last; page++) {
-      if (!this.pages.has(page) && (this.total.value === null || page * this.size < Math.max(this.total.value, 1)))
+      if (
+        (!this.pages.has(page) || this.stale.has(page)) &&
+        (this.total.value === null || page * this.size < Math.max(this.total.value, 1))
+      )
         return page;
     }
     return undefined;
@@ -86,6 +91,7 @@ export class Source {
         return this.load();
       }
       this.pages.set(page, answer.data);
+      this.stale.delete(page);
       this.count(answer.total_count);
       this.error.value = null;
       this.forget(page);
@@ -108,24 +114,43 @@ export class Source {
     return () => void this.held--;
   }
 
-  /** Read what is in view again, and mark the rows that have changed since. Returns how many rows were added. */
+  /** The pages in view, with their rows. @returns {[number, Row[]][]} */
+  inView() {
+    const [first, last] = this.window.map((index) => Math.floor(index / this.size));
+    return [...this.pages].filter(([page]) => page >= first && page <= last);
+  }
+
+  /**
+   * Read what is in view again, and mark the rows that have changed since. Returns how many rows were added, and null
+   * where it is not the time to read.
+   * @returns {Promise<number | null>}
+   */
   async refresh() {
     const before = this.total.value;
-    if (before === null || this.held || this.error.value || this.missing() !== undefined) return 0;
-    const page = Math.floor(this.window[0] / this.size);
-    const abort = new AbortController();
-    this.abort = abort;
-    const answer = await this.fetch(page * this.size, this.size, abort.signal);
-    if (abort.signal.aborted || this.held) return 0;
-    const known = new Map((this.pages.get(page) || []).map((row) => [row.id, row.updated_at]));
-    const changed = answer.data.filter((row) => known.get(row.id) !== row.updated_at).map((row) => row.id);
-    if (!changed.length && answer.data.length === known.size && answer.total_count === (this.beyond || before))
-      return 0;
-    if (answer.total_count !== (this.beyond || before)) this.pages.clear();
-    this.pages.set(page, answer.data);
-    this.count(answer.total_count);
+    if (before === null || this.held || this.error.value || this.missing() !== undefined) return null;
+    const abort = (this.abort = new AbortController());
+    const known = new Map(this.inView().flatMap(([, rows]) => rows.map((row) => [row.id, row.updated_at])));
+    let total = before;
+    /** @type {Map<number, Row[]>} */
+    const read = new Map();
+    for (const [page] of this.inView()) {
+      const answer = await this.fetch(page * this.size, this.size, abort.signal);
+      read.set(page, answer.data);
+      total = answer.total_count;
+    }
+    if (abort.signal.aborted || this.held) return null;
+    const rows = [...read.values()].flat();
+    const changed = rows.filter((row) => known.get(row.id) !== row.updated_at).map((row) => row.id);
+    const isOther = total !== (this.beyond || before);
+    if (isOther) this.pages.clear();
+    for (const page of this.pages.keys()) this.stale.add(page);
+    for (const [page, found] of read) {
+      this.pages.set(page, found);
+      this.stale.delete(page);
+    }
+    this.count(total);
     this.mark(changed);
-    return Math.max(0, answer.total_count - before);
+    return Math.max(0, total - before);
   }
 
   /** @param {string[]} ids */
@@ -204,6 +229,7 @@ export class Source {
   /** Load again what is in view. */
   reload() {
     this.pages.clear();
+    this.stale.clear();
     this.error.value = null;
     this.load();
   }

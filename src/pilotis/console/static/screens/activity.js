@@ -10,28 +10,33 @@ import { TraceLink, named, placeOf } from "./context.js";
 import { Metrics, Requests } from "./requests.js";
 import { Icon } from "../ui/icons.js";
 import { ListPager, listing } from "../ui/listing.js";
-import { Button, Code, Copy, Empty, Tabs, useLoad } from "../ui/widgets.js";
+import { Button, Code, Copy, Empty, Tabs, later, useLoad } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.activity });
 
 const PAGE = 50;
 const KINDS = ["table", "row", "column", "member", "key", "app", "storage", "file", "user", "invitation"];
 
+const Live = later(() => import("./live.js"), "Live");
+const TABS = /** @type {Record<string, () => unknown>} */ ({
+  "": () => html`<${AuditLog} />`,
+  requests: () => html`<${Requests} />`,
+  metrics: () => html`<${Metrics} />`,
+  live: () => html`<${Live} />`,
+});
+
 /** @param {{tab?: string}} props */
 export function Screen({ tab = "" }) {
   const base = `/apps/${appId.value}/activity`;
   const tabs = html`<${Tabs}
     label=${t.sectionNames.activity}
-    items=${["", "requests", "metrics"].map((name) => ({
+    items=${["", "requests", "metrics", "live"].map((name) => ({
       href: href(name ? `${base}/${name}` : base),
       text: worded(t.activity.tabs, name || "log"),
       on: name === tab,
     }))}
   />`;
-  return html`<div class="stack">
-    <div class="strip tabstrip">${tabs}</div>
-    ${tab === "requests" ? html`<${Requests} />` : tab === "metrics" ? html`<${Metrics} />` : html`<${AuditLog} />`}
-  </div>`;
+  return html`<div class="stack"><div class="strip tabstrip">${tabs}</div>${(TABS[tab] || TABS[""])()}</div>`;
 }
 
 function AuditLog() {

@@ -8,6 +8,7 @@ import { ColumnChooser, ColumnFilter, ColumnMenu } from "../grid/columns.js";
 import { Edits } from "../grid/edits.js";
 import { Filters } from "../grid/filters.js";
 import { Grid } from "../grid/grid.js";
+import { useLive } from "../grid/live.js";
 import { NewRow, RowPanel } from "../grid/panel.js";
 import { SavedFilters } from "../grid/saved.js";
 import { SearchBox, searched } from "../grid/search.js";
@@ -72,8 +73,6 @@ function layoutOf(table) {
   }
 }
 
-// How often the rows in view are read again while "Live" is on.
-const LIVE_MS = 3000;
 /** When the editor of JSON is loaded ahead, after the rows are drawn. */
 const PREFETCH_MS = 300;
 const PHONE = matchMedia("(max-width: 640px)");
@@ -106,6 +105,7 @@ export function Rows({ table, tabs }) {
     [table.id, whereText, query.get("sort"), words, fields],
   );
   const edits = useMemo(() => new Edits(source), [source]);
+  const live = useLive(source, isLive);
   const [layout, setLayout] = useState(() => layoutOf(table));
   const [at, setAt] = useState({ row: 0, column: 0 });
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
@@ -125,7 +125,6 @@ export function Rows({ table, tabs }) {
   );
   const [focus, setFocus] = useState("");
   const [row, setRow] = useState(/** @type {any} */ (null));
-  const [added, setAdded] = useState(0);
   const total = source.total.value;
   void source.version.value;
   const why = denied("editor");
@@ -146,28 +145,10 @@ export function Rows({ table, tabs }) {
   useEffect(() => {
     setSelected(new Set());
     setAllMatch(false);
-    setAdded(0);
     setAt((old) => ({ row: 0, column: old.column }));
     source.show(0, 60);
     return () => source.stop();
   }, [source]);
-  useEffect(() => {
-    if (!isLive) return undefined;
-    let reading = false;
-    const timer = setInterval(async () => {
-      if (document.hidden || reading) return;
-      reading = true;
-      // Without an answer, the rows stay as they are until the next one.
-      setAdded(
-        await source
-          .refresh()
-          .catch(() => 0)
-          .then((more) => (old) => old + more),
-      );
-      reading = false;
-    }, LIVE_MS);
-    return () => clearInterval(timer);
-  }, [source, isLive]);
   const hasJson = columns.some((column) => column.type === "object" || column.type === "array");
   useEffect(() => {
     if (total === null || !hasJson) return undefined;
@@ -243,7 +224,7 @@ export function Rows({ table, tabs }) {
   }, [opened, !found, isNarrow]);
   const setWhere = (/** @type {any} */ next) => change({ where: next && JSON.stringify(next), row: null });
   const toEnd = () => {
-    setAdded(0);
+    live.seen();
     setAt((old) => ({ row: (source.total.value || 1) - 1, column: old.column }));
     const grid = document.querySelector(".grid");
     grid?.scrollTo({ top: grid.scrollHeight });
@@ -337,7 +318,12 @@ export function Rows({ table, tabs }) {
       <${SavedFilters} tableId=${table.id} where=${where} onChange=${setWhere} />
       ${words && query.get("sort") && html`<span class="s12 soft cut">${t.grid.searchWaits}</span>`}
       <span class="grow"></span>
-      ${added > 0 && html`<${Button} kind="flat small" onClick=${toEnd}>${t.grid.added(added)}</${Button}>`}
+      ${live.added > 0 && html`<${Button} kind="flat small" onClick=${toEnd}>${t.grid.added(live.added)}</${Button}>`}
+      <span class="line s12 soft num wide" role="status">
+        ${live.isLost
+          ? html`<${Icon} name="warn" />${t.disconnected}`
+          : live.elsewhere > 0 && t.grid.elsewhere(live.elsewhere)}
+      </span>
       <span class="s12 soft num" role="status">
         ${total === null
           ? ""

@@ -5,11 +5,17 @@ import { ApiError, authorization, request } from "./api.js";
 /** @typedef {"open" | "lost" | "ended"} StreamState */
 
 /**
+ * How a stream is opened: by a GET, or by a POST with a body, as the signed-in user unless there are other headers.
+ * @typedef {{body?: unknown, headers?: () => Promise<Record<string, string>>, decode?: (text: string) => any}} Opening
+ */
+
+/**
  * The events in a part of a stream. Returns what is left of it: an event that is not complete.
  * @param {string} text
  * @param {(event: StreamEvent) => void} take
+ * @param {(text: string) => any} [decode]
  */
-export function parse(text, take) {
+export function parse(text, take, decode = JSON.parse) {
   const blocks = text.split("\n\n");
   const rest = /** @type {string} */ (blocks.pop());
   for (const block of blocks) {
@@ -21,7 +27,7 @@ export function parse(text, take) {
       if (name === "event" || name === "id") event[name === "id" ? "id" : "type"] = said;
       else if (name === "data") event.data += event.data ? `\n${said}` : said;
     }
-    if (event.data) take({ ...event, data: JSON.parse(event.data) });
+    if (event.data) take({ ...event, data: decode(event.data) });
   }
   return rest;
 }
@@ -34,8 +40,9 @@ export function parse(text, take) {
  * @param {(events: StreamEvent[]) => void} take
  * @param {(state: StreamState, error?: unknown) => void} tell
  * @param {string} [last] the event after which it begins; without one it begins now
+ * @param {Opening} [opening]
  */
-export async function follow(path, signal, take, tell, last = "") {
+export async function follow(path, signal, take, tell, last = "", { body, headers = authorization, decode } = {}) {
   /** @type {StreamEvent[]} */
   let waiting = [];
   let isOver = false;
@@ -50,9 +57,12 @@ export async function follow(path, signal, take, tell, last = "") {
     try {
       const answer = await fetch(path, {
         signal,
+        method: body ? "POST" : "GET",
+        body: body ? JSON.stringify(body) : undefined,
         headers: {
-          ...(await authorization()),
+          ...(await headers()),
           Accept: "text/event-stream",
+          ...(body ? { "Content-Type": "application/json" } : {}),
           ...(last ? { "Last-Event-ID": last } : {}),
         },
       });
@@ -64,11 +74,15 @@ export async function follow(path, signal, take, tell, last = "") {
         let rest = "";
         const reader = answer.body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
         for (let part = await reader.read(); !part.done; part = await reader.read())
-          rest = parse(rest + part.value, (event) => {
-            if (event.id) last = event.id;
-            if (event.type === "end") isOver = true;
-            if (waiting.push(event) === 1) soon();
-          });
+          rest = parse(
+            rest + part.value,
+            (event) => {
+              if (event.id) last = event.id;
+              if (event.type === "end") isOver = true;
+              if (waiting.push(event) === 1) soon();
+            },
+            decode,
+          );
       }
     } catch (error) {
       if (signal.aborted) return;
