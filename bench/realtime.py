@@ -1,9 +1,11 @@
-"""What live rows cost, and how fast they are told: `python -m bench.realtime`.
+"""What live rows cost, and how fast they are told: `python -m bench.realtime [--pocketbase PROGRAM] [--idle 10000]`.
 
 One server with one worker. `deliveries` is how many events a second a thousand subscribers of all rows get while rows
-are created, `bare` how many a bare server on the same event loop writes to as many sockets. `latency` is the time from
-a create's request to the event, one at a time. Creates are compared with those in a table that nobody listens to. With
-`--idle 10000` so many streams are opened first that are told nothing, and the server's memory and processor measured.
+are created, with the server's own processor time for each; `bare` is how many a bare server on the same event loop
+writes to as many sockets, and with a program of PocketBase the same is measured of it, in turn with Pilotis. `latency`
+is the time from a create's request to the event, one at a time. Creates are compared with those in a table that nobody
+listens to. With `--idle 10000` so many streams are opened first that are told nothing, and the server's memory and
+processor measured.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -23,45 +27,56 @@ from typing import Any
 import httpx
 import uvloop
 
+from bench.peers.pocketbase import PocketBase
 from bench.servers import Pilotis
 
 _EVENT = b"event: change\ndata: " + b"x" * 300 + b"\n\n"
+_TURNS = 3
+_ROW = {"name": "x", "room": "a", "n": 1}
 
 
-class Stream:
-    """A subscriber as cheap as it can be: it counts events by their beginning."""
+class Stream(asyncio.Protocol):
+    """A subscriber as cheap as it can be: it counts the ends of events."""
 
     def __init__(self) -> None:
-        self.changes = 0
-        self.ready = asyncio.Event()
+        self.events = 0
+        self.first = b""
+        self.begun = asyncio.Event()
         self.told = asyncio.Event()
+        self._ends_line = False
 
-    async def open(self, port: int, key: str, body: dict[str, Any], token: str | None = None) -> None:
-        """Open a stream, and wait for `ready`."""
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", port)
-        content = json.dumps(body).encode()
-        bearer = f"Authorization: Bearer {token}\r\n" if token else ""
+    async def open(self, port: int, head: str, body: bytes = b"") -> None:
+        """Send a request, and wait for the first event of its answer."""
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_connection(lambda: self, "127.0.0.1", port)
+        self._transport.write(head.encode() + b"\r\n" + body)
+        await asyncio.wait_for(self.begun.wait(), 60)
+
+    async def listen(self, port: int, key: str, asked: dict[str, Any]) -> None:
+        """Open a live stream, and wait for `ready`."""
+        content = json.dumps(asked).encode()
         head = (
-            f"POST /v1/public/realtime HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nX-Public-Key: {key}\r\n{bearer}"
-            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+            f"POST /v1/public/realtime HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nX-Public-Key: {key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
         )
-        self._writer.write(head.encode() + content)
-        self._task = asyncio.create_task(self._read())
-        await asyncio.wait_for(self.ready.wait(), 60)
+        await self.open(port, head, content)
 
-    async def _read(self) -> None:
-        while chunk := await self._reader.read(1 << 16):
-            if not self.ready.is_set() and b"event: ready" in chunk:
-                self.ready.set()
-            number = chunk.count(b"event: change")
-            if number:
-                self.changes += number
-                self.told.set()
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if not self.begun.is_set():
+            self.first += data
+            if b"\ndata:" in self.first:
+                self.begun.set()
+            return
+        number = data.count(b"\n\n") + (self._ends_line and data[:1] == b"\n")
+        self._ends_line = data[-1:] == b"\n" and data[-2:] != b"\n\n"
+        if number:
+            self.events += number
+            self.told.set()
 
     def close(self) -> None:
         """End the stream."""
-        self._task.cancel()
-        self._writer.close()
+        self._transport.close()
 
 
 async def _bare(clients: int, seconds: float) -> float:
@@ -116,8 +131,11 @@ async def _idle(server: Pilotis, number: int) -> dict[str, float]:
         table_id = answer.json()["id"]
     before, _ = _used(server.pid)
     streams = [Stream() for _ in range(number)]
-    for stream in streams:
-        await stream.open(port, key, {"subscriptions": [{"id": "a", "table_id": table_id}]})
+    opened = time.perf_counter()
+    for at in range(0, number, 20):
+        asked = {"subscriptions": [{"id": "a", "table_id": table_id}]}
+        await asyncio.gather(*(stream.listen(port, key, asked) for stream in streams[at : at + 20]))
+    opened = time.perf_counter() - opened
     _, began = _used(server.pid)
     await asyncio.sleep(30)
     memory, ended = _used(server.pid)
@@ -126,14 +144,78 @@ async def _idle(server: Pilotis, number: int) -> dict[str, float]:
     return {
         f"memory of {number} idle streams, MB": memory - before,
         f"processor of {number} idle streams, %": (ended - began) / 30 * 100,
+        "streams opened a second": number / opened,
     }
 
 
-async def _measure(server: Pilotis, clients: int, seconds: float) -> dict[str, float]:
+async def _deliveries(
+    name: str, streams: Sequence[Stream], pid: int, client: httpx.AsyncClient, path: str, row: Any, seconds: float
+) -> dict[str, float]:
+    """Return how many events a second subscribers get while rows are created, and the server's time for each."""
+    before, end, done = sum(stream.events for stream in streams), time.perf_counter() + seconds, 0
+    _, used = _used(pid)
+    began = time.perf_counter()
+
+    async def create() -> None:
+        nonlocal done
+        while time.perf_counter() < end:
+            answer = await client.post(path, json=row)
+            answer.raise_for_status()
+            done += 1
+
+    await asyncio.gather(*(create() for _ in range(4)))
+    for _ in range(1200):
+        if sum(stream.events for stream in streams) - before >= done * len(streams):
+            break
+        await asyncio.sleep(0.02)
+    told = sum(stream.events for stream in streams) - before
+    taken = time.perf_counter() - began
+    return {
+        f"{name}: deliveries a second, {len(streams)} streams": told / taken,
+        f"{name}: processor for a delivery, µs": (_used(pid)[1] - used) / max(told, 1) * 1e6,
+    }
+
+
+async def _followers_of_pocketbase(server: PocketBase, clients: int) -> list[Stream]:
+    """Make a collection of three columns, and subscribe to it."""
+    port = int(server.url.rpartition(":")[2])
+    fields = [{"name": "name", "type": "text"}, {"name": "room", "type": "text"}, {"name": "n", "type": "number"}]
+    rules = dict.fromkeys(["listRule", "viewRule", "createRule"], "")
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        made = {"name": "watched", "type": "base", "fields": fields, **rules}
+        (await client.post("/api/collections", json=made, headers=server.admin)).raise_for_status()
+        streams = [Stream() for _ in range(clients)]
+        for stream in streams:
+            await stream.open(port, f"GET /api/realtime HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n")
+            client_id = json.loads(stream.first.partition(b"data:")[2].partition(b"\n")[0])["clientId"]
+            asked = {"clientId": client_id, "subscriptions": ["watched/*"]}
+            (await client.post("/api/realtime", json=asked)).raise_for_status()
+    return streams
+
+
+async def _creating(client: httpx.AsyncClient, table_id: str, number: int, seconds: float) -> int:
+    """Return how many rows were created in some seconds, a number of them side by side."""
+    path, done, end = f"/v1/public/tables/{table_id}/data", 0, time.perf_counter() + seconds
+
+    async def one() -> None:
+        nonlocal done
+        while time.perf_counter() < end:
+            answer = await client.post(path, json={"data": _ROW})
+            answer.raise_for_status()
+            done += 1
+
+    await asyncio.gather(*(one() for _ in range(number)))
+    return done
+
+
+async def _measure(server: Pilotis, rival: PocketBase | None, clients: int, seconds: float) -> dict[str, float]:
     app = server.headers["X-Public-Key"]
     port = int(server.url.rpartition(":")[2])
     results: dict[str, float] = {}
-    async with httpx.AsyncClient(base_url=server.url, headers={"X-Public-Key": app}, timeout=60) as client:
+    async with (
+        httpx.AsyncClient(base_url=server.url, headers={"X-Public-Key": app}, timeout=60) as client,
+        httpx.AsyncClient(base_url=server.url if rival is None else rival.url, timeout=60) as other,
+    ):
 
         async def table(**body: Any) -> str:
             schema = {"name": "string", "room": "string", "n": "int"}
@@ -141,32 +223,20 @@ async def _measure(server: Pilotis, clients: int, seconds: float) -> dict[str, f
             answer.raise_for_status()
             return str(answer.json()["id"])
 
-        async def creating(table_id: str, number: int) -> int:
-            path, done, end = f"/v1/public/tables/{table_id}/data", 0, time.perf_counter() + seconds
-
-            async def one() -> None:
-                nonlocal done
-                while time.perf_counter() < end:
-                    answer = await client.post(path, json={"data": {"name": "x", "room": "a", "n": done}})
-                    answer.raise_for_status()
-                    done += 1
-
-            await asyncio.gather(*(one() for _ in range(number)))
-            return done
-
         plain, watched = await table(title="plain"), await table(title="watched")
+        asked = {"subscriptions": [{"id": "a", "table_id": watched}]}
         listener = Stream()
-        await listener.open(port, app, {"subscriptions": [{"id": "a", "table_id": watched}]})
+        await listener.listen(port, app, asked)
         rates: dict[str, list[float]] = {plain: [], watched: []}
-        for _ in range(3):
+        for _ in range(_TURNS):
             for table_id in (plain, watched):
-                rates[table_id].append(await creating(table_id, 16) / seconds)
+                rates[table_id].append(await _creating(client, table_id, 16, seconds) / seconds)
         results["create, watched beside plain"] = median(rates[watched]) / median(rates[plain])
         times = []
         for _ in range(200):
             listener.told.clear()
             began = time.perf_counter()
-            await client.post(f"/v1/public/tables/{watched}/data", json={"data": {"name": "x"}})
+            await client.post(f"/v1/public/tables/{watched}/data", json={"data": _ROW})
             await listener.told.wait()
             times.append((time.perf_counter() - began) * 1000)
         results["latency p50, ms"] = median(times)
@@ -175,18 +245,21 @@ async def _measure(server: Pilotis, clients: int, seconds: float) -> dict[str, f
 
         streams = [Stream() for _ in range(clients)]
         for stream in streams:
-            await stream.open(port, app, {"subscriptions": [{"id": "a", "table_id": watched}]})
-        began = time.perf_counter()
-        rows = await creating(watched, 4)
-        for _ in range(1200):
-            if sum(stream.changes for stream in streams) >= rows * clients:
-                break
-            await asyncio.sleep(0.05)
-        taken = time.perf_counter() - began
-        results[f"deliveries a second, {clients} streams"] = sum(stream.changes for stream in streams) / taken
-        for stream in streams:
+            await stream.listen(port, app, asked)
+        theirs = [] if rival is None else await _followers_of_pocketbase(rival, clients)
+        found: dict[str, list[float]] = {}
+        for _ in range(_TURNS):
+            path = f"/v1/public/tables/{watched}/data"
+            turn = await _deliveries("Pilotis", streams, server.pid, client, path, {"data": _ROW}, seconds)
+            if rival is not None:
+                path = "/api/collections/watched/records"
+                turn |= await _deliveries("PocketBase", theirs, rival.pids[0], other, path, _ROW, seconds)
+            turn["bare: events a second"] = await _bare(clients, seconds)
+            for name, value in turn.items():
+                found.setdefault(name, []).append(value)
+        for stream in [*streams, *theirs]:
             stream.close()
-    return results
+    return results | {name: median(values) for name, values in found.items()}
 
 
 def main() -> None:
@@ -195,15 +268,18 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--idle", type=int, default=0)
+    parser.add_argument("--pocketbase", type=Path)
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     uvloop.install()
     streams = ("CLIENT_LIVE_STREAMS", "APP_LIVE_STREAMS", "LIVE_STREAMS", "LIVE_PER_MINUTE")
     os.environ |= {f"PILOTIS_LIMITS_{name}": "1000000" for name in streams}
-    with tempfile.TemporaryDirectory() as directory, Pilotis(Path(directory)) as server:
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        place = Path(directory)
+        server = stack.enter_context(Pilotis(place))
         results = asyncio.run(_idle(server, given.idle)) if given.idle else {}
-        results |= asyncio.run(_measure(server, given.clients, given.seconds))
-    results["bare events a second"] = asyncio.run(_bare(given.clients, given.seconds))
+        rival = stack.enter_context(PocketBase(given.pocketbase, place, 0)) if given.pocketbase else None
+        results |= asyncio.run(_measure(server, rival, given.clients, given.seconds))
     for name, value in results.items():
         sys.stdout.write(f"{name}: {value:,.2f}\n")
 

@@ -1,4 +1,4 @@
-"""PocketBase with its data in a directory of its own, for `bench.rivals`, `bench.console` and `bench.data2`.
+"""PocketBase with its data in a directory of its own, for `bench.rivals`, `console`, `data2` and `realtime`.
 
 Its program is PocketBase's example, installed outside the repository:
 
@@ -53,7 +53,7 @@ class Server:
             self._process = subprocess.Popen([program, "serve", f"--http={address}", *own], stdout=log, stderr=log)
         self._wait()
         token = self._post("/api/collections/_superusers/auth-with-password", admin)["token"]
-        self._admin = {"Authorization": token}
+        self.admin = {"Authorization": token}
 
     @property
     def pid(self) -> int:
@@ -86,7 +86,7 @@ class Server:
         """Make a collection that everybody may read and add to, and return its id."""
         rules = dict.fromkeys(["listRule", "viewRule", "createRule"], "")
         made: Json = {"name": name, "type": "base", "fields": fields, "indexes": indexes, **rules}
-        collection_id: str = self._post("/api/collections", made, self._admin)["id"]
+        collection_id: str = self._post("/api/collections", made, self.admin)["id"]
         return collection_id
 
     def _post(self, path: str, body: Json, headers: Mapping[str, str] | None = None) -> Any:
@@ -127,7 +127,7 @@ class RelatedPocketBase(Server):
     def __init__(self, program: Path, directory: Path, authors: int, items: int, comments: int) -> None:
         super().__init__(program, directory)
         most: Json = {"batch": {"enabled": True, "maxRequests": _BATCH, "timeout": 60, "maxBodySize": 0}}
-        self._client.patch(f"{self.url}/api/settings", json=most, headers=self._admin).raise_for_status()
+        self._client.patch(f"{self.url}/api/settings", json=most, headers=self.admin).raise_for_status()
         author = self._collection("authors", [{"name": "name", "type": "text"}, {"name": "n", "type": "number"}])
         fields: list[Json] = [
             {"name": "slug", "type": "text"},
@@ -171,7 +171,7 @@ class RelatedPocketBase(Server):
         left = iter(rows)
         while batch := list(itertools.islice(left, _BATCH)):
             asked = [{"method": "POST", "url": _records(name), "body": row} for row in batch]
-            ids += [made["body"]["id"] for made in self._post("/api/batch", {"requests": asked}, self._admin)]
+            ids += [made["body"]["id"] for made in self._post("/api/batch", {"requests": asked}, self.admin)]
         return ids
 
 

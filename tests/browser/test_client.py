@@ -355,5 +355,13 @@ async def test_lists_and_channels_of_two_pages(tabs: BrowserContext, page_url: s
         await page.wait_for_function("notes === 'a b' && connections.at(-1)")
     assert streams() == 2
     assert await one.evaluate("connections") == [True, False, True]
+    # A page that is loaded again is there once, all the time.
+    counts = "client.channel('desk').present((_, count) => counts.push(count))"
+    await one.evaluate(f"() => {{ globalThis.counts = []; {counts}; }}")
+    await other.reload()
+    await other.wait_for_function("globalThis.ready")
+    await other.evaluate("client.channel('desk').enter({ name: 'bea again' })")
+    await one.wait_for_function("there === 'ada bea again'")
+    assert set(await one.evaluate("counts")) == {2}
     await other.evaluate("client.channel('desk').leave()")
     await one.wait_for_function("there === 'ada'")

@@ -35,6 +35,8 @@ type Kind = "subscriptions" | "channels";
 export class Stream {
   /** The secret of the stream that is open. */
   secret: string | undefined;
+  /** The secret of the stream before, in whose place the next one is present in channels. */
+  private before: string | undefined;
   private readonly parts = { subscriptions: new Map<string, Part>(), channels: new Map<string, Part>() };
   /** The id of the last event of lists, where the next stream goes on. */
   private last: string | undefined;
@@ -56,6 +58,7 @@ export class Stream {
     const { secretKey, fetch } = http.options;
     // A `fetch` of one's own may have credentials of its own.
     this.shares = typeof document === "object" && !!navigator.locks && !secretKey && !fetch;
+    if (typeof document === "object") this.comeBack(`pilotis:${http.options.publicKey}:stream`);
     sessions.onChange(({ type }) => {
       if (type === "refreshed" || secretKey) return;
       this.last = undefined;
@@ -63,6 +66,18 @@ export class Stream {
       if (this.joins) void this.join();
       this.opened?.abort();
     });
+  }
+
+  /** A page that is loaded again goes on in the place of the one before, so that others do not see it twice. */
+  private comeBack(name: string): void {
+    try {
+      this.before = sessionStorage.getItem(name) ?? undefined;
+      // A copy of the tab is another one.
+      sessionStorage.removeItem(name);
+      addEventListener("pagehide", () => this.secret && sessionStorage.setItem(name, this.secret));
+    } catch {
+      // Without storage it is seen for some seconds more.
+    }
   }
 
   name(): string {
@@ -210,7 +225,7 @@ export class Stream {
    */
   private async listen(signal: AbortSignal, subscriptions: JsonObject[], channels: JsonObject[]): Promise<number> {
     const names = { subscriptions: subscriptions.map(({ id }) => id), channels: channels.map(({ name }) => name) };
-    const body = { subscriptions, channels, after: subscriptions.length ? this.last : undefined };
+    const body = { subscriptions, channels, after: subscriptions.length ? this.last : undefined, stream: this.before };
     let response: Response;
     try {
       response = await this.http.send("POST", "/v1/public/realtime", { body, reads: true, once: true, signal });
@@ -260,7 +275,7 @@ export class Stream {
     const isOfLists = isOwn !== this.follows;
     if (event === "ready") {
       if (isOwn) {
-        this.secret = told.stream;
+        this.secret = this.before = told.stream;
         this.failures = 0;
       }
       const parts = [...(isOwn ? channels.values() : []), ...(isOfLists ? subscriptions.values() : [])];

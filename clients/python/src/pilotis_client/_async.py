@@ -160,11 +160,13 @@ class AsyncHttp:
     async def events(self, body: Mapping[str, Any]) -> AsyncIterator[tuple[str, Any]]:
         """Yield the events of a stream and their data, and go on after a lost connection; raises `ApiError`."""
         last: str | None = None
+        stream: str | None = None
         number = 0
         while True:
             wait: float | None = None
             try:
-                asked = {**body, **filled(after=last)}
+                # Where the one before was present, this one is in its place.
+                asked = {**body, **filled(after=last, stream=stream)}
                 response = await self.send("POST", _REALTIME, body=asked, reads=True, once=True, stream=True)
             except ApiError as error:
                 if not error.passes:
@@ -181,6 +183,7 @@ class AsyncHttp:
                             number = 0
                             told = json.loads(fields["data"], parse_float=self._parse_float)
                             yield fields["event"], told
+                            stream = told["stream"] if fields["event"] == "ready" else stream
                             wait = told["retry_ms"] / 1000 if fields["event"] == "bye" else None
                         last = fields.get("id", last)
                         fields = {}

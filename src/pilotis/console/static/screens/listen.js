@@ -54,13 +54,12 @@ export function Listen() {
     const abort = new AbortController();
     setLines([]);
     setState({ name: "" });
-    const headers = async () =>
-      listened.caller === PUBLIC
-        ? { "X-Public-Key": key || "" }
-        : {
-            ...(await authorization(appId.peek())),
-            ...(listened.caller === CONSOLE ? {} : { "X-Act-As": listened.caller }),
-          };
+    /** @returns {Promise<Record<string, string>>} */
+    const headers = async () => {
+      if (listened.caller === PUBLIC) return { "X-Public-Key": key || "" };
+      const own = await authorization(appId.peek());
+      return listened.caller === CONSOLE ? own : { ...own, "X-Act-As": listened.caller };
+    };
     const body = {
       subscriptions: [{ id: NAME, table_id: listened.table, ...(listened.where ? { where: listened.where } : {}) }],
     };
