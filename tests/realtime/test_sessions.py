@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 
 from tests.background import run_task
 from tests.console import owner_of
 from tests.database import connection_to, second_node
-from tests.realtime.listening import listening, refused
+from tests.realtime.listening import Listener, listening, refused
 from tests.rules.test_rules import manager
 from tests.support import App, assert_error
 from tests.waiting import until
@@ -122,3 +123,17 @@ async def test_so_many_tables_of_an_app_begin_to_write_the_log_in_a_minute(app: 
         assert busy[:5] == [200] * 5
         async with listening(client, {"id": "a", "table_id": tables[0]}):
             pass
+
+
+async def test_many_streams_that_begin_at_once_begin_the_log_once(app: App):
+    table = await app.table({"name": "string"})
+    async with app.client() as client, AsyncExitStack() as stack:
+
+        async def open_one() -> Listener:
+            return await stack.enter_async_context(listening(client, {"id": "a", "table_id": table}))
+
+        opened = await asyncio.gather(*(open_one() for _ in range(40)))
+        row = await app.row(table, {"name": "first"})
+        for told in opened:
+            ((_, data),) = await told.next()
+            assert data["row"]["id"] == row["id"]

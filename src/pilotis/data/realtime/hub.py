@@ -125,6 +125,7 @@ class Hub:
         self._by_app: Counter[UUID] = Counter()
         self._by_address: Counter[tuple[UUID, str]] = Counter()
         self._by_member: Counter[tuple[UUID, str]] = Counter()
+        self._arming: dict[tuple[UUID, UUID], asyncio.Task[None]] = {}
         self._ticking: asyncio.Task[None] | None = None
         self.delivered = 0
         self.delays = Histogram("pilotis_live_delay_seconds", "Time from a change of a row to its event.")
@@ -187,9 +188,25 @@ class Hub:
         """
         unwatched = await store.watch(self.database, app_id, self._node_id(), list(table_ids))
         for table_id in unwatched:
-            self._live.count_arming(app_id)
-            await self._arm(app_id, table_id)
+            await self._arm_once(app_id, table_id)
         return bool(unwatched)
+
+    async def _arm_once(self, app_id: UUID, table_id: UUID) -> None:
+        """Make a table's statements write the log: once for all streams that begin at the same time."""
+        key = app_id, table_id
+        arming = self._arming.get(key)
+        if arming is None:
+            self._live.count_arming(app_id)
+            arming = self._arming[key] = asyncio.create_task(self._arm(app_id, table_id))
+            arming.add_done_callback(lambda task: self._armed(key, task))
+        # Its other callers still wait for it if this one does not.
+        await asyncio.shield(arming)
+
+    def _armed(self, key: tuple[UUID, UUID], task: asyncio.Task[None]) -> None:
+        del self._arming[key]
+        if not task.cancelled():
+            # Whoever waits raises it.
+            task.exception()
 
     async def _arm(self, app_id: UUID, table_id: UUID) -> None:
         async def is_wanted(connection: asyncpg.Connection) -> bool:
@@ -297,7 +314,8 @@ class Hub:
 
     async def close(self) -> None:
         """End all feeds."""
-        tasks = [feed.task for feed in self._feeds.values()] + ([self._ticking] if self._ticking else [])
+        tasks = [*self._arming.values(), *(feed.task for feed in self._feeds.values())]
+        tasks += [self._ticking] if self._ticking else []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
