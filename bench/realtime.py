@@ -5,7 +5,7 @@ are created, with the server's own processor time for each; `bare` is how many a
 writes to as many sockets, and with a program of PocketBase the same is measured of it, in turn with Pilotis. `latency`
 is the time from a create's request to the event, one at a time. Creates are compared with those in a table that nobody
 listens to. With `--idle 10000` so many streams are opened first that are told nothing, and the server's memory and
-processor measured.
+processor measured; then 100 rows a second are changed, each of which one of them is about.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from bench.servers import Pilotis
 
 _EVENT = b"event: change\ndata: " + b"x" * 300 + b"\n\n"
 _TURNS = 3
+_CHANGES_A_SECOND = 100
 _ROW = {"name": "x", "room": "a", "n": 1}
 
 
@@ -126,28 +127,50 @@ def _used(pid: int) -> tuple[float, float]:
 
 
 async def _idle(server: Pilotis, number: int) -> dict[str, float]:
-    """Measure streams of one table in which nothing changes."""
+    """Measure streams of one table, each of its own room, while nothing changes and while few rows do."""
     key, port = server.headers["X-Public-Key"], int(server.url.rpartition(":")[2])
     async with httpx.AsyncClient(base_url=server.url, headers={"X-Public-Key": key}, timeout=60) as client:
-        body = {"title": "idle", "schema": {"name": "string"}, "access_level": "Public"}
+        body = {"title": "idle", "schema": {"room": "string"}, "access_level": "Public"}
         answer = await client.post("/v1/public/tables", json=body)
         table_id = answer.json()["id"]
     before, _ = _used(server.pid)
     streams = [Stream() for _ in range(number)]
     opened = time.perf_counter()
     for at in range(0, number, 20):
-        asked = {"subscriptions": [{"id": "a", "table_id": table_id}]}
-        await asyncio.gather(*(stream.listen(port, key, asked) for stream in streams[at : at + 20]))
+        rooms = [{"id": "a", "table_id": table_id, "where": {"room": str(n)}} for n in range(at, at + 20)]
+        pairs = zip(streams[at : at + 20], rooms, strict=False)
+        await asyncio.gather(*(stream.listen(port, key, {"subscriptions": [room]}) for stream, room in pairs))
     opened = time.perf_counter() - opened
     _, began = _used(server.pid)
     await asyncio.sleep(30)
     memory, ended = _used(server.pid)
+    told = await _few_changes(server, table_id, number)
     for stream in streams:
         stream.close()
-    return {
+    return told | {
         f"memory of {number} idle streams, MB": memory - before,
         f"processor of {number} idle streams, %": (ended - began) / 30 * 100,
         "streams opened a second": number / opened,
+    }
+
+
+async def _few_changes(server: Pilotis, table_id: str, rooms: int) -> dict[str, float]:
+    """Measure what changes cost of which few streams are told, beside those in a table that nobody listens to."""
+    used = []
+    async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=60) as client:
+        body = {"title": "unheard", "schema": {"room": "string"}, "access_level": "Public"}
+        plain = (await client.post("/v1/public/tables", json=body)).json()["id"]
+        for table in (plain, table_id):
+            _, before = _used(server.pid)
+            began = time.perf_counter()
+            for number in range(10 * _CHANGES_A_SECOND):
+                await asyncio.sleep(max(0.0, began + number / _CHANGES_A_SECOND - time.perf_counter()))
+                row = {"data": {"room": str(number % rooms)}}
+                (await client.post(f"/v1/public/tables/{table}/data", json=row)).raise_for_status()
+            used.append((_used(server.pid)[1] - before) / (time.perf_counter() - began) * 100)
+    return {
+        f"processor of {_CHANGES_A_SECOND} creates a second, %": used[0],
+        f"the same, one of {rooms} rooms is told of each, %": used[1],
     }
 
 

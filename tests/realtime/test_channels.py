@@ -240,8 +240,8 @@ def test_a_volatile_message_is_not_told_to_who_reads_too_slowly():
     app = AppInfo(UUID(int=1), "x", 1, False, True, True, [], Limits())
     stream, slow = LiveStream(app, PublicClient(app), "", was_asked_to_resume=False), Slow()
     stream.open(slow)
-    stream.begin("", resumed=False)
-    stream.flush("")
+    stream.begin(None)
+    stream.flush()
     before = slow.written
     assert stream.push(b"event: message\n", volatile=True) is False
     assert stream.push(b"event: message\n") is True

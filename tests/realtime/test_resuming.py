@@ -32,6 +32,9 @@ async def test_a_stream_goes_on_where_the_one_before_broke(app: App, other_app: 
             assert told.ready["started"] == []
             changes = [await told.change(), await told.change()]
             assert changes == [("a", "update", {"name": "between"}), ("a", "create", {"name": "second"})]
+            # One that breaks in between catches up again.
+            assert told.ids[:2] == [last, last]
+            assert told.ids[2] != last
             await app.row(table, {"name": "third"})
             # The rounds may repeat what was told while the stream caught up.
             await told.until(lambda events: any(event[1]["row"]["data"]["name"] == "third" for event in events))

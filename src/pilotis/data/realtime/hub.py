@@ -23,7 +23,7 @@ from pilotis.data.realtime.channel_rules import ChannelDeniedError, bound
 from pilotis.data.realtime.channels import Channels
 from pilotis.data.realtime.cursor import Cursor, cursor_of
 from pilotis.data.realtime.live_settings import LiveAccess
-from pilotis.data.realtime.stream import Listening, LiveStream, Subscription
+from pilotis.data.realtime.stream import Listening, LiveStream, Place, Subscription
 from pilotis.data.realtime.subscriptions import (
     MAX_SCOPE,
     Key,
@@ -357,6 +357,7 @@ class Feed:
         self._by_table: dict[UUID, set[Hashable]] = {}
         self._changed_tables: set[UUID] = set()
         self._cursor: Cursor | None = None
+        self._place = Place()
         self._lock = asyncio.Lock()
         self._joining = 0
         self._awake = asyncio.Event()
@@ -417,23 +418,24 @@ class Feed:
         async with self._lock:
             # Where no table is watched there may be no log.
             if self._cursor is None and (self._by_table or any(one.compiled for one in stream.everything())):
-                self._cursor = await self._now()
-            token = "" if self._cursor is None else self._cursor.token
+                self._move(await self._now())
             resumed = after is not None and self._cursor is not None and after.epoch == self._cursor.epoch
+            stream.place = self._place
             self.streams.add(stream)
             for one in stream.everything():
                 self._add(one, one.compiled)
-            stream.begin(token, resumed=resumed)
+            stream.begin(after.token if resumed and after is not None else None)
             if resumed and after is not None:
                 await self._catch_up(stream, after)
             elif stream.was_asked_to_resume:
                 for subscription in stream.subscriptions.values():
                     stream.reset(subscription, "gap")
-            stream.flush(token)
+            stream.flush()
 
     def leave(self, stream: LiveStream) -> None:
         """Remove a stream."""
         self.streams.discard(stream)
+        self._place.waiting.pop(stream, None)
         for one in stream.everything():
             self._remove(one)
         self._left_at = time.monotonic()
@@ -473,7 +475,7 @@ class Feed:
     async def _compile_again(self, one: Subscription | Listening, reason: str | None) -> None:
         """Compile a subscription again, and tell of it; one that is not possible any more ends."""
         if isinstance(one, Listening):
-            one.is_doubtful = True
+            one.facts_changed()
             return
         self._remove(one)
         try:
@@ -493,22 +495,23 @@ class Feed:
         """Judge again who may listen to channels, and to rows."""
         for stream in self.streams:
             for one in stream.everything():
-                one.is_doubtful = True
+                one.facts_changed()
         self._awake.set()
 
     async def _judge_again(self) -> None:
         """Compile again what may be told of other rows than before, and end what may not listen any more."""
-        for stream in list(self.streams):
-            for one in [one for one in stream.everything() if one.is_doubtful]:
-                one.is_doubtful = False
-                try:
-                    if isinstance(one, Listening):
-                        await self._judge_listening(one)
-                    else:
-                        await self._compile_again(one, "access")
-                except Exception:
-                    one.is_doubtful = True
-                    raise
+        for one in list(self._place.doubtful):
+            del self._place.doubtful[one]
+            if one.stream not in self.streams or one.is_over:
+                continue
+            try:
+                if isinstance(one, Listening):
+                    await self._judge_listening(one)
+                else:
+                    await self._compile_again(one, "access")
+            except Exception:
+                one.facts_changed()
+                raise
 
     async def _judge_listening(self, one: Listening) -> None:
         self._remove(one)
@@ -542,7 +545,7 @@ class Feed:
     async def _round(self) -> None:
         self._read_at = now = time.monotonic()
         if not self.streams:
-            self._cursor = None
+            self._move(None)
             return
         if now >= self._renew_at:
             self._renew_at = now + _RENEW_SECONDS
@@ -553,11 +556,12 @@ class Feed:
         await self._judge_again()
         if not self._by_table:
             # Where no table is watched there may be no log.
-            self._cursor = None
-            self._flush("")
+            self._move(None)
+            self._flush()
             return
         if self._cursor is None:
-            self._cursor = await self._now()
+            self._move(await self._now())
+        assert self._cursor is not None
         found = await store.read(self._hub.database, self._app.app_id, self._cursor.snapshot)
         if found.epoch != self._cursor.epoch:
             self._reset_all("gap")
@@ -565,8 +569,8 @@ class Feed:
             self._reset_all("bulk")
         elif found.entries:
             await self._tell(found.entries, None)
-        self._cursor = self._cursor_of(found)
-        self._flush(self._cursor.token)
+        self._move(self._cursor_of(found))
+        self._flush()
         if found.entries:
             self._note_delay(found.entries[-1])
 
@@ -576,8 +580,14 @@ class Feed:
         self._delays.append(delay)
         self._hub.delays.add(delay / 1000)
 
-    def _flush(self, token: str) -> None:
-        told = sum(stream.flush(token) for stream in self.streams)
+    def _move(self, cursor: Cursor | None) -> None:
+        self._cursor = cursor
+        self._place.move("" if cursor is None else cursor.token)
+
+    def _flush(self) -> None:
+        waiting = list(self._place.waiting)
+        self._place.waiting.clear()
+        told = sum(stream.flush() for stream in waiting)
         self.told += told
         self._hub.delivered += told
 

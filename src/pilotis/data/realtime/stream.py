@@ -36,6 +36,26 @@ _RETRY_MS = (1000, 5000)
 _VOLATILE_BYTES = MAX_UNSENT_BYTES // 16
 
 
+class Place:
+    """What a feed's streams have in common: where it is in the log, and which of them have something to be done.
+
+    So a round costs what has changed, and not what is open.
+    """
+
+    def __init__(self) -> None:
+        self.token = b""
+        self.before = b""
+        """The token of the round before."""
+        self.waiting: dict[LiveStream, None] = {}
+        """The streams with events that are not sent."""
+        self.doubtful: dict[Subscription | Listening, None] = {}
+        """What may be told of other rows, or listen to other channels, than before."""
+
+    def move(self, token: str) -> None:
+        """Note where the feed is now."""
+        self.before, self.token = self.token, token.encode()
+
+
 class Subscription:
     """A subscription of a stream, with its places in the groups of its feed."""
 
@@ -53,7 +73,6 @@ class Subscription:
         self.compiled_at = 0.0
         self.reset_at = 0.0
         self.due: tuple[float, str] | None = None
-        self.is_doubtful = False
         self.told = 0
         """How many changes it was told."""
         self.resets = 0
@@ -61,7 +80,12 @@ class Subscription:
 
     def facts_changed(self) -> None:
         """Note that the caller may see other rows than before."""
-        self.is_doubtful = True
+        self.stream.place.doubtful[self] = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its stream does not have it any more."""
+        return self.stream.subscriptions.get(self.name) is not self
 
     def wants(self, kind: str) -> bool:
         """Return whether it asks for changes of this kind."""
@@ -89,13 +113,17 @@ class Listening:
         self.places: list[tuple[Hashable, Key]] = []
         self.compiled: Sequence[Watched] = ()
         self.compiled_at = 0.0
-        self.is_doubtful = False
         self.leaving: asyncio.TimerHandle | None = None
         """Ends its presence some seconds after its stream."""
 
     def facts_changed(self) -> None:
         """Note that it is to be judged again whether the stream may listen."""
-        self.is_doubtful = True
+        self.stream.place.doubtful[self] = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its stream does not have it any more."""
+        return self.stream.channels.get(self.name) is not self
 
 
 class LiveStream:
@@ -128,7 +156,10 @@ class LiveStream:
         self.joined = False
         self._outlet: Outlet | None = None
         self._waiting: list[bytes] = []
-        self._token = b""
+        self.place = Place()
+        """That of its feed, once it has joined it."""
+        self._begun_at = b""
+        self._has_due = False
         self._ping_at = 0.0
         self._full_since: float | None = None
         self._has_begun = False
@@ -184,8 +215,9 @@ class LiveStream:
         self._outlet = outlet
         self._ping_at = time.monotonic() + PING_SECONDS
 
-    def begin(self, token: str, *, resumed: bool) -> None:
-        """Say that it is ready, from this token on."""
+    def begin(self, after: str | None) -> None:
+        """Say that it is ready, from where its feed is, or after the token of an earlier stream."""
+        resumed = after is not None
         names = list(self.subscriptions)
         told = {
             "stream": self.stream_id,
@@ -194,7 +226,8 @@ class LiveStream:
             "channels": list(self.channels),
             "resumed": resumed,
         }
-        self._token = token.encode()
+        # One that breaks before it has caught up catches up again.
+        self._begun_at = self.place.token if after is None else after.encode()
         # What its channels have told already comes after it.
         self._waiting.insert(0, b"event: ready\ndata: %b\n" % json.encode(told))
 
@@ -202,21 +235,27 @@ class LiveStream:
         """Tell of a changed row."""
         if one.wants(kind):
             one.told += 1
-            self._waiting.append(one.event(kind, row))
+            self._put(one.event(kind, row))
+
+    def _put(self, event: bytes) -> None:
+        if not self._waiting:
+            self.place.waiting[self] = None
+        self._waiting.append(event)
 
     def reset(self, one: Subscription, reason: str) -> None:
         """Tell that the rows of a subscription are to be read again, now or as soon as it may be told that again."""
         now = time.monotonic()
         if now - one.reset_at < RESET_SECONDS:
             one.due = one.due or (one.reset_at + RESET_SECONDS, reason)
+            self._has_due = True
             return
         one.reset_at, one.due = now, None
-        self._waiting.append(_reset(one, reason))
+        self._put(_reset(one, reason))
 
     def end(self, one: Subscription, reason: str, code: str) -> None:
         """Tell that a subscription has ended."""
         self.subscriptions.pop(one.name, None)
-        self._waiting.append(_reset(one, reason, code))
+        self._put(_reset(one, reason, code))
 
     def reset_channel(self, name: str, reason: str) -> None:
         """Tell that messages of a channel may have been missed."""
@@ -274,12 +313,13 @@ class LiveStream:
         return self._presence_changes <= most
 
     def _ended(self, event: bytes) -> bytes:
-        return event + (b"id: %b\n\n" % self._token if self._token else b"\n")
+        token = self.place.token
+        return event + (b"id: %b\n\n" % token if token else b"\n")
 
-    def flush(self, token: str) -> int:
-        """Send what waits, with a token that has seen it; return how many events that were."""
+    def flush(self) -> int:
+        """Send what waits, with the token of its feed, which has seen it; return how many events that were."""
+        before = self.place.before if self._has_begun else self._begun_at
         self._has_begun = True
-        before, self._token = self._token, token.encode()
         waiting, self._waiting = self._waiting, []
         if not waiting or self._outlet is None:
             return 0
@@ -304,16 +344,21 @@ class LiveStream:
         if self._full_since is not None:
             self._drain(now)
             return
-        for one in self.subscriptions.values():
-            if one.due is not None and one.due[0] <= now:
-                one.reset_at, reason, one.due = now, one.due[1], None
-                self._outlet.write(self._ended(_reset(one, reason)))
+        if self._has_due:
+            self._tell_due(self._outlet, now)
         if self.ages and now >= self._ends_at:
             self.say_bye("token_expired")
         elif now >= self._ping_at:
             self._ping_at = now + PING_SECONDS
             # Without data it is no event, but it moves the place from which the client resumes.
             self._outlet.write(self._ended(b": ping\n"))
+
+    def _tell_due(self, outlet: Outlet, now: float) -> None:
+        for one in self.subscriptions.values():
+            if one.due is not None and one.due[0] <= now:
+                one.reset_at, reason, one.due = now, one.due[1], None
+                outlet.write(self._ended(_reset(one, reason)))
+        self._has_due = any(one.due is not None for one in self.subscriptions.values())
 
     def _drain(self, now: float) -> None:
         assert self._outlet is not None
