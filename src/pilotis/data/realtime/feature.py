@@ -99,6 +99,7 @@ def feature(
         await channels.close()
 
     prepared.on_logged(hub.committed)
+    floor.control.subscribe(Topic.APP, hub.app_changed, lambda: None)
     floor.control.subscribe(Topic.CHANGES, hub.wake, hub.wake_all)
     floor.control.subscribe(Topic.TABLE, hub.table_changed, hub.wake_all)
     floor.control.subscribe(Topic.CHANNEL_RULES, channels_changed, everything_changed)

@@ -47,7 +47,7 @@ from pilotis.db.pool import Database
 from pilotis.db.topics import Topic
 from pilotis.http.api.principals import AppInfo
 from pilotis.kit import json
-from pilotis.kit.errors import PilotisError, RateLimitedError
+from pilotis.kit.errors import PilotisError, RateLimitedError, UnavailableError
 from pilotis.kit.metrics import Histogram
 from pilotis.limits import Limits
 from pilotis.members.service import Members
@@ -63,6 +63,8 @@ _MAX_POLLS = 50
 """How many logs a process reads a second at most when nothing wakes it."""
 _SESSIONS_A_SECOND = 500
 _COMPILE_TRIES = 5
+_CHECKS, _CHECK_SECONDS = 100, 0.01
+"""So many streams are checked together, and then others."""
 _MAX_SHAPES = 500
 _OF_LARGE = ("id", "updated_at", "sort")
 _CHANNELS_SECONDS = 5.0
@@ -70,6 +72,10 @@ _DELAYS = 200
 """Of so many rounds is remembered how late they were."""
 
 _log = structlog.get_logger("pilotis.data.realtime")
+
+
+_OF_ALL = (UnavailableError, OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError)
+"""Without the database nothing is judged: the round is repeated."""
 
 
 class TooManyLiveStreamsError(RateLimitedError):
@@ -163,6 +169,11 @@ class Hub:
         """Judge again who may listen to an app's channels."""
         if self._feeds and (feed := self._feeds.get(UUID(app_id))) is not None:
             feed.channels_changed()
+
+    def app_changed(self, app_id: str) -> None:
+        """Check the credentials of an app's streams, as one of its keys may have been revoked."""
+        if self._feeds and (feed := self._feeds.get(UUID(app_id))) is not None:
+            feed.check_streams()
 
     def table_changed(self, key: str) -> None:
         """Compile the subscriptions to a table again, whose schema or rules have changed."""
@@ -396,6 +407,12 @@ class Feed:
         if table_id in self._by_table:
             self._changed_tables.add(table_id)
             self._awake.set()
+
+    def check_streams(self) -> None:
+        """Check the credentials of the streams, of many one after the other."""
+        loop = asyncio.get_running_loop()
+        for number, stream in enumerate(self.streams):
+            loop.call_later(number // _CHECKS * _CHECK_SECONDS, stream.check_soon)
 
     def poll(self, now: float, seconds: float) -> None:
         """Wake the feed if it has not read for so long."""
@@ -646,12 +663,12 @@ class Feed:
         for table_id, of_table in by_table.items():
             for identity in list(self._by_table.get(table_id, ())):
                 if (group := self._shapes.get(identity)) is not None and group.tells_facts:
-                    await self._judge(group, of_table, only)
+                    await self._judge_alone(group, of_table, only)
         await self._judge_again()
         for table_id, of_table in by_table.items():
             for identity in list(self._by_table.get(table_id, ())):
                 if (group := self._shapes.get(identity)) is not None and not group.tells_facts:
-                    await self._judge(group, of_table, only)
+                    await self._judge_alone(group, of_table, only)
 
     async def _judge(self, group: _Group, entries: Sequence[store.Entry], only: LiveStream | None) -> None:
         if group.shape.is_timed:
@@ -680,6 +697,17 @@ class Feed:
             return
         for row_id, change in changed.items():
             group.tell(row_id, change, now.get(row_id), before.get(row_id), only)
+
+    async def _judge_alone(self, group: _Group, entries: Sequence[store.Entry], only: LiveStream | None) -> None:
+        """Judge for the subscriptions of one shape; what fails for these alone costs the others nothing."""
+        try:
+            await self._judge(group, entries, only)
+        except _OF_ALL:
+            raise
+        except Exception:
+            table_id = str(group.shape.table.schema.table_id)
+            _log.exception("subscription failed", app_id=str(self._app.app_id), table_id=table_id)
+            group.fail(only)
 
     async def _renew_times(self, group: _Group) -> None:
         for one in group.all():
@@ -726,6 +754,14 @@ class _Group:
     def all(self) -> list[Subscription | Listening]:
         """Return all subscriptions."""
         return [one for found in self._by_key.values() for one in found]
+
+    def fail(self, only: LiveStream | None) -> None:
+        """Tell the subscriptions that something may have been missed."""
+        for one in self.all():
+            if self.tells_facts:
+                one.facts_changed()
+            elif isinstance(one, Subscription) and (only is None or one.stream is only):
+                one.stream.reset(one, "gap")
 
     def tell(
         self, row_id: str, change: _Changed, now: _Judged | None, before: _Judged | None, only: LiveStream | None

@@ -337,6 +337,11 @@ class LiveStream:
         self._ping_at = time.monotonic() + PING_SECONDS
         return len(waiting)
 
+    def check_soon(self) -> None:
+        """Check the credentials that it was opened with."""
+        if self._outlet is not None:
+            self._outlet.check_soon()
+
     def tick(self, now: float) -> None:
         """Do what is due: heartbeats, resets that had to wait, and the end."""
         if self._outlet is None:

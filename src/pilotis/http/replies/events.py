@@ -76,6 +76,9 @@ class Outlet(Protocol):
     def unsent(self) -> int:
         """How many bytes wait for the client."""
 
+    def check_soon(self) -> None:
+        """Check the credentials of the call now, and not only when a minute is over."""
+
     def close(self) -> None:
         """End the answer; what was written is still sent."""
 

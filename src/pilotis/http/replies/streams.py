@@ -133,8 +133,10 @@ async def _held(call: Call, pushed: Pushed, outlet: _Outlet, check: Check) -> by
         if opening.done():
             opening.result()
         while not outlet.end.done():
-            await asyncio.wait((outlet.end,), timeout=CHECK_SECONDS)
+            await asyncio.wait((outlet.end, outlet.due), timeout=CHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if not outlet.end.done():
+                # What becomes doubtful during the check is checked again.
+                outlet.renew_due()
                 try:
                     await check()
                 except PilotisError as error:
@@ -156,6 +158,17 @@ class _Outlet:
         self._cycle = call.cycle
         self.send = send
         self.end = end
+        self.due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def renew_due(self) -> None:
+        """Wait for the next `check_soon`."""
+        if self.due.done():
+            self.due = asyncio.get_running_loop().create_future()
+
+    def check_soon(self) -> None:
+        """See `Outlet.check_soon`."""
+        if not self.due.done():
+            self.due.set_result(None)
 
     def write(self, data: bytes) -> bool:
         """See `Outlet.write`."""
