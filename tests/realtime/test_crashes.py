@@ -7,7 +7,7 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import pytest
 
 from tests import databases
 from tests.conftest import first_console_user, new_app
+from tests.console import owner_of
 from tests.http.test_proxies import program, running
-from tests.realtime.listening import TrueList, listening
+from tests.realtime.listening import Listener, TrueList, listening
+from tests.realtime.test_channels import declare
 from tests.support import App, Server
 from tests.test_serve import postgres_of
 from tests.transfer.test_command import beside, imported
@@ -108,6 +110,40 @@ async def test_a_list_is_true_after_processes_and_postgresql_were_killed(nodes: 
         await until(is_true)
         is_over.set()
         await following
+
+
+@pytest.mark.whole
+@pytest.mark.embedded("it finds the processes by their parent")
+async def test_presence_in_a_process_that_was_killed_ends(nodes: App):
+    await declare(nodes, {"pattern": "room", "listen": True, "presence": True})
+    channels = [{"name": "room", "presence": {"state": {}}}]
+
+    async def are_two() -> bool:
+        return len(workers(nodes.server)) == 2
+
+    async with AsyncExitStack() as stack:
+        console = await stack.enter_async_context(owner_of(nodes).client(nodes))
+        opened: list[Listener] = []
+
+        async def are_on_both() -> bool:
+            # A connection of its own, so that both processes get some.
+            client = await stack.enter_async_context(nodes.client())
+            opened.append(await stack.enter_async_context(listening(client, channels=channels)))
+            told = (await console.get("/live-streams")).json()
+            return len(told["nodes"]) == 2 and all(node["streams"] for node in told["nodes"])
+
+        await until(are_two)
+        await until(are_on_both)
+        for one in opened:
+            await one.until(lambda events: events[-1:] != [] and events[-1][1]["count"] == len(opened), 30)
+        with suppress(httpx.HTTPError):
+            os.kill(min(workers(nodes.server)), signal.SIGKILL)
+            await until(lambda: any(one.is_over for one in opened))
+            left = [one for one in opened if not one.is_over]
+            assert 0 < len(left) < len(opened)
+            for one in left:
+                await one.until(lambda events: events[-1][1]["count"] == len(left), 40)
+    await until(are_two)
 
 
 async def test_an_import_into_a_table_that_is_listened_to(app: App, tmp_path: Path):
