@@ -86,14 +86,19 @@ class TooManyLiveStreamsError(RateLimitedError):
 
 
 class _Changed(NamedTuple):
-    """What happened to a row in a round: the first entry and the last operation, and the time of that."""
+    """What happened to a row in a round: the first and the last entry, and the numbers of all that have a row before.
+
+    The row is read as it is, which may be ahead of the entries that a round has. So a client may know it as it was
+    before any of the next round's entries, and not only before the first.
+    """
 
     first: store.Entry
     last: store.Entry
+    numbers: list[int]
 
 
 class _Judged(NamedTuple):
-    """A row of a shape: its JSON as it is now, the key, and what the log does not have of it as it was.
+    """A row of a shape: its JSON as it is now, or the entry's number; the key; what the log does not have of it before.
 
     It has no key if it is none of the shape; then it is there for what the log does not have of it.
     """
@@ -684,7 +689,11 @@ class Feed:
         for entry in entries:
             assert entry.row_id is not None
             was = changed.get(entry.row_id)
-            changed[entry.row_id] = _Changed(entry if was is None else was.first, entry)
+            first, numbers = (entry, []) if was is None else (was.first, was.numbers)
+            if entry.op != "c" and (first.op != "c" or group.tells_facts):
+                # Of a row that is new nobody has been told; but a rule may have looked it up.
+                numbers.append(entry.seq)
+            changed[entry.row_id] = _Changed(first, entry, numbers)
         try:
             now, before = await self._judged(group.shape, changed)
         except TOO_OLD:
@@ -696,7 +705,7 @@ class Feed:
                 await self._compile_again(one, "schema")
             return
         for row_id, change in changed.items():
-            group.tell(row_id, change, now.get(row_id), before.get(row_id), only)
+            group.tell(row_id, change, now.get(row_id), before.get(row_id, ()), only)
 
     async def _judge_alone(self, group: _Group, entries: Sequence[store.Entry], only: LiveStream | None) -> None:
         """Judge for the subscriptions of one shape; what fails for these alone costs the others nothing."""
@@ -707,7 +716,7 @@ class Feed:
         except Exception:
             table_id = str(group.shape.table.schema.table_id)
             _log.exception("subscription failed", app_id=str(self._app.app_id), table_id=table_id)
-            group.fail(only)
+            group.fail(only, "gap")
 
     async def _renew_times(self, group: _Group) -> None:
         for one in group.all():
@@ -716,14 +725,18 @@ class Feed:
 
     async def _judged(
         self, shape: Shape, changed: Mapping[str, _Changed]
-    ) -> tuple[dict[str, _Judged], dict[str, _Judged]]:
+    ) -> tuple[dict[str, _Judged], dict[str, list[_Judged]]]:
         ids = [row_id for row_id, change in changed.items() if change.last.op != "d"]
-        numbers = [change.first.seq for change in changed.values() if change.first.op != "c"]
+        numbers = [number for change in changed.values() for number in change.numbers]
         rows = await shape.table.fetch_plain(shape.sql, ids, numbers, *shape.values)
         now: dict[str, _Judged] = {}
-        before: dict[str, _Judged] = {}
+        before: dict[str, list[_Judged]] = {}
         for is_now, row_id, item, key, left_out in rows:
-            (now if is_now else before)[row_id] = _Judged(item, None if key is None else tuple(key), left_out)
+            judged = _Judged(item, None if key is None else tuple(key), left_out)
+            if is_now:
+                now[row_id] = judged
+            else:
+                before.setdefault(row_id, []).append(judged)
         return now, before
 
 
@@ -755,39 +768,45 @@ class _Group:
         """Return all subscriptions."""
         return [one for found in self._by_key.values() for one in found]
 
-    def fail(self, only: LiveStream | None) -> None:
+    def _with(self, judged: _Judged | None) -> set[Subscription | Listening]:
+        return _NONE if judged is None or judged.key is None else self._by_key.get(judged.key, _NONE)
+
+    def fail(self, only: LiveStream | None, reason: str) -> None:
         """Tell the subscriptions that something may have been missed."""
         for one in self.all():
             if self.tells_facts:
                 one.facts_changed()
             elif isinstance(one, Subscription) and (only is None or one.stream is only):
-                one.stream.reset(one, "gap")
+                one.stream.reset(one, reason)
 
     def tell(
-        self, row_id: str, change: _Changed, now: _Judged | None, before: _Judged | None, only: LiveStream | None
+        self,
+        row_id: str,
+        change: _Changed,
+        now: _Judged | None,
+        before: Sequence[_Judged],
+        only: LiveStream | None,
     ) -> None:
         """Put the event of a changed row into the streams of the subscriptions that it is about."""
         is_gone = change.last.op == "d"
-        left_out = [] if before is None or before.left_out is None else json.decode(before.left_out.encode())
-        if left_out and self.shape.needs(left_out):
-            for one in self.all():
-                if self.tells_facts:
-                    one.facts_changed()
-                elif isinstance(one, Subscription) and (only is None or one.stream is only):
-                    one.stream.reset(one, "overflow")
-            return
-        matches = self._by_key.get(now.key, _NONE) if now is not None and now.key is not None else _NONE
-        matched = self._by_key.get(before.key, _NONE) if before is not None and before.key is not None else _NONE
+        for judged in before:
+            if judged.left_out is not None and self.shape.needs(json.decode(judged.left_out.encode())):
+                self.fail(only, "overflow")
+                return
+        first = str(change.first.seq)
+        matches = self._with(now)
+        had = self._with(next((judged for judged in before if judged.item == first), None))
+        matched = had.union(*map(self._with, before))
         if self.tells_facts:
-            for one in matches | matched:
-                one.facts_changed()
+            for fact in matches | matched:
+                fact.facts_changed()
             return
         if not matches and not matched:
             return
         row = b"" if now is None or now.item is None else self._row(now.item)
         for one in matches:
             if isinstance(one, Subscription) and (only is None or one.stream is only):
-                kind = "update" if one in matched else "create" if change.first.op == "c" else "enter"
+                kind = "update" if one in had else "create" if change.first.op == "c" else "enter"
                 one.stream.change(one, kind, row)
         gone = b'{"id":"%b","updated_at":"%b"}' % (row_id.encode(), _moment(change.last.moment))
         for one in matched:

@@ -60,7 +60,8 @@ class Shape(NamedTuple):
     """What subscriptions have in common: a statement for the rows `$1` and the numbers `$2` of entries of the log.
 
     Of the rows as they are, and of those before the entries, it returns `is_now`, `id`, `item` (the row's JSON, as it
-    is now), `key`, and `left_out`, the names of what the log does not have of a large row, whose `key` may be null.
+    is now, or the entry's number), `key`, and `left_out`, the names of what the log does not have of a large row, whose
+    `key` may be null.
     `identity` tells it from other shapes, and `condition` is what is evaluated of a row before.
     """
 

@@ -108,14 +108,14 @@ def read_log(app_id: UUID) -> str:
 def rows_before(table: TableSchema, numbers: str, holds: str, key: str) -> str:
     """Select of the rows `b`, as they were before the changes of some numbers, those that satisfy a condition.
 
-    Returned are their id and their key, an expression. What the log does not have of a large row is `left_out`; such a
-    row is returned in any case, without a key if the condition does not hold.
+    Returned are their id, the number as the `item`, and their key, an expression. What the log does not have of a large
+    row is `left_out`; such a row is returned in any case, without a key if the condition does not hold.
     """
     left_out = f"__before -> '{_LEFT_OUT}'"
     return f"""
-        select false as is_now, __id::text as id, null as item, case when {holds} then {key} end as key,
+        select false as is_now, __id::text as id, __seq::text as item, case when {holds} then {key} end as key,
             ({left_out})::text as left_out
-        from (select before as __before from {log_of(table.app_id)} where seq = any({numbers})) logged,
+        from (select seq as __seq, before as __before from {log_of(table.app_id)} where seq = any({numbers})) logged,
             jsonb_populate_record(null::{table.physical}, __before) b
         where ({holds}) or {left_out} is not null
     """
