@@ -462,3 +462,41 @@ def test_a_language_has_every_text_with_its_places(language: str) -> None:
                 if one in english[part][key]
             ]
             assert [one for one in places if one not in text] == []
+
+
+async def test_the_pages_ask_for_what_rows_of_a_member_take(server: Server, app: App, visit: Opening, axe: str) -> None:
+    """Beside the password, and after a mailed code that makes the member; a taken name is told by its label."""
+    schema = {"username": {"type": "string", "required": True, "unique": True}, "age": {"type": "int"}}
+    await app.table(schema, title="profiles")
+    data = {"username": {"$input": "username", "label": "User name"}, "age": {"$input": "age", "label": "Your age"}}
+    rows = [{"table": "profiles", "data": data}]
+    await settings(app, on_sign_up=rows, methods={"email_code": True})
+    async with visit(address(server, app, "sign-up")) as page:
+        await page.get_by_label("Login ID", exact=True).fill("ada")
+        await page.get_by_label("User name").fill("ada")
+        await page.get_by_label("Your age").fill("36")
+        await page.get_by_label("Password").fill(PASSWORD)
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "account-profile", full_page=True)
+        await press(page, "Create account")
+        await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+        await press(page, "Sign out")
+        await press(page, "Sign in by mail")
+        await page.get_by_label("E-mail address").fill("bob@example.com")
+        await press(page, "Send the mail")
+        (mail,) = await mails(app, 1)
+        await page.get_by_label("Code").fill(mail["code"])
+        await press(page, "Sign in")
+        await expect(page.get_by_role("heading", name="Create your account")).to_be_visible()
+        await page.get_by_label("User name").fill("ada")
+        await page.set_viewport_size(NARROW)
+        await press(page, "Create account")
+        await expect(page.get_by_role("status")).to_contain_text("User name: this is taken.")
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "account-profile-phone", full_page=True)
+        await page.get_by_label("User name").fill("bob")
+        await press(page, "Create account")
+        await expect(page.get_by_text("Signed in as bob@example.com")).to_be_visible()
+    async with owner_of(app).client() as client:
+        found = (await client.get("/public/tables/profiles/data", headers={"X-App-Id": app.app_id})).json()["data"]
+    assert [row["data"] for row in found] == [{"username": "ada", "age": 36}, {"username": "bob"}]

@@ -72,3 +72,37 @@ async def test_members_are_imported_from_a_file(server: Server, app: App, visit:
         await expect(dialog).to_contain_text("Line 3")
         assert await obstacles(page, axe) == []
         await keep_picture(page, "console-import")
+
+
+async def test_rows_are_made_with_members_and_the_team_says_what_they_take(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    await app.table(
+        {"member": {"type": "string"}, "username": {"type": "string", "required": True, "unique": True}},
+        title="profiles",
+    )
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
+        await page.get_by_role("button", name="Edit the rows made with a member").click()
+        dialog = page.get_by_role("dialog", name="Rows made with a member")
+        proposed = await dialog.get_by_label("JSON").input_value()
+        await dialog.get_by_label("JSON").fill(proposed.replace("profiles", "profile"))
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("no table profile")
+        await dialog.get_by_label("JSON").fill(proposed)
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.locator("code", has_text="$input username")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-member-rows", full_page=True)
+        await page.goto(f"{server.url}/console/apps/{app.app_id}/members")
+        await page.get_by_role("button", name="New member").first.click()
+        dialog = page.get_by_role("dialog", name="New member")
+        await dialog.get_by_label("Login").fill("ada")
+        await dialog.get_by_label("Password").fill(PASSWORD)
+        await dialog.get_by_role("button", name="Create").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("username is required")
+        await dialog.get_by_label("User name").fill("ada")
+        await keep_picture(page, "console-new-member-profile")
+        await dialog.get_by_role("button", name="Create").click()
+        await expect(dialog).to_have_count(0)
+    assert (await call(app, "GET", "/members"))["total_count"] == 1

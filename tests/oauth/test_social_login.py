@@ -72,9 +72,9 @@ class Page:
         assert answer.headers["location"].startswith(PAGE)
         return parameters(answer.headers["location"])
 
-    async def exchange(self, code: str, verifier: str | None = None) -> httpx.Response:
+    async def exchange(self, code: str, verifier: str | None = None, **more: Any) -> httpx.Response:
         async with plain_client(self.provider.url) as caller:
-            body = {"code": code, "code_verifier": verifier or self.pkce.verifier}
+            body = {"code": code, "code_verifier": verifier or self.pkce.verifier, **more}
             return await caller.post("/v1/auth/oauth/exchange", json=body)
 
     async def sign_in(self, token: str | None = None) -> dict[str, Any]:
@@ -493,3 +493,25 @@ async def test_the_auth_settings_cannot_claim_what_is_not_set_up(provider: Provi
     async with plain_client(provider.url, **bearer) as console:
         answer = await console.put(f"/v1/apps/{provider.app.app_id}/auth-settings", json=body)
     assert_error(answer, 400, "VALIDATION_FAILED")
+
+
+async def test_rows_of_a_new_member_are_made_by_the_exchange_and_a_taken_name_leaves_the_code(
+    provider: Provider, vendor: Vendors
+):
+    await set_up(provider, vendor, "KAKAO")
+    schema = {"member": {"type": "string"}, "username": {"type": "string", "required": True, "unique": True}}
+    await provider.app.table(schema, title="profiles")
+    data = {"member": {"$member": "id"}, "username": {"$input": "username"}}
+    await call(provider.app, "PATCH", "/account-settings", json={"on_sign_up": [{"table": "profiles", "data": data}]})
+    async with provider.app.client() as client:
+        new = {"login_id": "first", "password": "correct horse", "profile": {"username": "ada"}}
+        assert (await client.post("/v1/public/app-members/signup", json=new)).status_code == 201
+    page = Page(provider, "KAKAO")
+    code = (await page.back())["code"]
+    assert_error(await page.exchange(code), 400, "VALIDATION_FAILED")
+    assert_error(await page.exchange(code, profile={"username": "ada"}), 409, "UNIQUE_VIOLATION")
+    assert_error(await page.exchange(code, "x" * 43, profile={"username": "kay"}), 400, "INVALID_CODE")
+    signed_in = await page.exchange(code, profile={"username": "kay"})
+    assert signed_in.json()["is_new_member"] is True
+    # Who is a member already needs none.
+    assert (await Page(provider, "KAKAO").sign_in())["member_id"] == signed_in.json()["member_id"]

@@ -133,8 +133,10 @@ declare namespace Api {
     challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
+    sign_up_fields: Array<SignUpField>;
     impersonation: "editor" | "off" | "owner";
     hooks: AccountHooks;
+    on_sign_up: Array<SignUpRow>;
   }
   interface AppLimits {
     limits: Record<string, Limit>;
@@ -1713,6 +1715,7 @@ declare namespace Api {
     challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
+    sign_up_fields: Array<SignUpField>;
     guests: boolean;
     providers: Array<string>;
     password_min_length: number;
@@ -2127,6 +2130,17 @@ declare namespace Api {
     email_code: boolean;
     email_link: boolean;
     passkey: boolean;
+  }
+  interface SignUpField {
+    name: string;
+    label: string;
+    type: string;
+    is_required: boolean;
+  }
+  interface SignUpRow {
+    table: string;
+    data?: Record<string, any>;
+    guests?: boolean;
   }
   interface SignedIn {
     member_id: string;

@@ -4,7 +4,8 @@
   /**
    * @typedef {{password: boolean, email_code: boolean, email_link: boolean, passkey_origins: string[],
    *   sign_up: boolean, login_id_form: "any" | "email", email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required",
-   *   challenge_on: string[]}} Settings
+   *   challenge_on: string[], fields: Field[]}} Settings
+   * @typedef {{name: string, label: string, type: string, is_required: boolean}} Field
    * @typedef {{page: string, app: string, public_key: string | null, language: string, texts: Record<string, string>,
    *   errors: Record<string, string>, settings: Settings}} Data
    * @typedef {{session_id: string, user_agent: string | null, refreshed_at: string, is_current: boolean}} Device
@@ -73,6 +74,8 @@
   let token = "";
   // What the code that was mailed last, or the second factor, is entered with.
   let ticket = "";
+  // The sign-in that makes a member once the app's own fields are filled in.
+  let unfinished = /** @type {{path: string, body: object} | null} */ (null);
 
   // What the app may ask a solved puzzle for, by its route.
   const CHALLENGED = /** @type {Record<string, string>} */ ({
@@ -127,6 +130,8 @@
       return call(method, path, body);
     }
     const field = found.details?.[0]?.field;
+    if (field?.startsWith("profile."))
+      throw new Rejected(`PROFILE_${answer.status === 409 ? "TAKEN" : "INVALID"}`, found);
     throw new Rejected(found.code === "VALIDATION_FAILED" ? FIELDS[field] || "OTHER" : found.code || "OTHER", found);
   }
 
@@ -248,15 +253,61 @@
     if (error.code === "CANCELLED") $("status").replaceChildren();
     // What a function of the app says is in the app's language.
     else if (error.code === "REJECTED_BY_HOOK") say("error", error.found.message);
+    else if (error.code.startsWith("PROFILE_")) say("error", errors[error.code].replace("{field}", labelOf(error)));
     else say("error", errors[error.code] || errors.OTHER);
   }
 
-  /** Sign in by a request, or ask for the second factor that it takes. @param {string} path @param {object} body */
+  /** What the app calls the field that an answer is about. @param {Rejected} error */
+  function labelOf({ found }) {
+    const name = found.details[0].field.slice("profile.".length);
+    return settings.fields.find((field) => field.name === name)?.label || name;
+  }
+
+  /** What a form says of the app's own fields. @param {HTMLFormElement} form */
+  function profileOf(form) {
+    const given = settings.fields.flatMap(({ name, type }) => {
+      const input = /** @type {HTMLInputElement} */ (form.elements.namedItem(`profile.${name}`));
+      if (type === "boolean") return [[name, input.checked]];
+      const isNumber = ["int", "number"].includes(type);
+      return input.value === "" ? [] : [[name, isNumber ? input.valueAsNumber : input.value]];
+    });
+    return settings.fields.length ? { profile: Object.fromEntries(given) } : {};
+  }
+
+  /** Show what the app asks for when it makes a member. @param {HTMLElement} place @param {string} prefix */
+  function addFields(place, prefix) {
+    const kinds = /** @type {Record<string, string>} */ ({
+      int: "number",
+      number: "number",
+      boolean: "checkbox",
+      date: "date",
+    });
+    for (const { name, label, type, is_required } of settings.fields) {
+      const [caption, input] = ["label", "input"].map((tag) => document.createElement(tag));
+      const id = `${prefix}-${name}`;
+      caption.textContent = label;
+      caption.setAttribute("for", id);
+      input.id = id;
+      Object.assign(input, { name: `profile.${name}`, type: kinds[type] || "text", required: is_required });
+      if (type === "number") input.setAttribute("step", "any");
+      // Whoever leaves a box empty has said so.
+      if (type === "boolean") input.removeAttribute("required");
+      place.before(caption, input);
+    }
+  }
+
+  /** Sign in by a request, or ask for what it takes. @param {string} path @param {object} body */
   async function enter(path, body) {
     try {
-      token = (await call("POST", `${MEMBERS}/${path}`, body)).access_token;
+      token = (await call("POST", path.startsWith("/") ? path : `${MEMBERS}/${path}`, body)).access_token;
     } catch (error) {
-      if (!(error instanceof Rejected && error.code === "SECOND_FACTOR_REQUIRED")) throw error;
+      if (!(error instanceof Rejected)) throw error;
+      if (error.code.startsWith("PROFILE_") && !("profile" in body)) {
+        unfinished = { path, body };
+        show("profile");
+        return;
+      }
+      if (error.code !== "SECOND_FACTOR_REQUIRED") throw error;
       ticket = error.found.ticket;
       const hasCodes = error.found.factors.includes("totp");
       const hasPasskey = hasPasskeys && error.found.factors.includes("passkey");
@@ -432,7 +483,11 @@
       const passkey = await withPasskey(() => passkeys.get(options));
       await enter("second-factor", { ticket, passkey });
     },
-    "sign-up": async ({ email, ...given }) => {
+    profile: async () => {
+      if (unfinished) await enter(unfinished.path, { ...unfinished.body, ...profileOf(formOf("profile")) });
+    },
+    "sign-up": async ({ login_id, password, email }) => {
+      const given = { login_id, password, ...profileOf(formOf("sign-up")) };
       const body = { ...given, language: data.language, ...(email ? { email } : {}) };
       token = (await call("POST", `${MEMBERS}/signup`, body)).access_token;
       ticket = "";
@@ -569,6 +624,8 @@
   addEventListener("hashchange", () => location.reload());
   addEventListener("popstate", () => go(location.pathname.split("/").pop() || "sign-in"));
 
+  for (const form of [formOf("sign-up"), formOf("profile")])
+    addFields(/** @type {HTMLElement} */ (form.querySelector("[data-fields]")), form.dataset.form || "");
   formOf("sign-in").hidden = $("to-forgot").hidden = !settings.password;
   formOf("to-mail").hidden = !settings.email_code && !settings.email_link;
   formOf("passkey-sign-in").hidden = !hasPasskeys;

@@ -78,6 +78,7 @@ def _settings(app: AppInfo, origin: str) -> dict[str, object]:
         "email_verification": accounts.email_verification,
         "second_factor": accounts.second_factor,
         "challenge_on": list(accounts.challenge_on),
+        "fields": [msgspec.structs.asdict(field) for field in accounts.sign_up_fields],
     }
 
 

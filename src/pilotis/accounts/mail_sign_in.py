@@ -6,7 +6,10 @@ whether there is one. A code works only with its ticket, so nobody guesses from 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 from urllib.parse import urldefrag, urlencode
 
 import msgspec
@@ -31,6 +34,7 @@ from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
 from pilotis.mail.service import Mails, NewMail, require_address
+from pilotis.members.arrivals.types import MemberRows
 from pilotis.members.gate.service import SecondFactorRequiredError, settled
 from pilotis.members.hooks import Passes
 from pilotis.members.service import EmailTakenError, LoginDisabledError, Members, require_open
@@ -122,7 +126,8 @@ class MailSignIn:
     ) -> tuple[SignedIn, bool]:
         """Sign in whose code or link it is, and return whether that made the member.
 
-        Raises `InvalidMailCodeError`, `TokenExpiredError`, and what the gate does.
+        Raises `InvalidMailCodeError`, `TokenExpiredError`, what the gate does, and what the rows do that are made with
+        a member: then the code or link serves again.
         """
         if given.code is not None:
             method: Method = "email_code"
@@ -133,10 +138,13 @@ class MailSignIn:
             method, proof = "email_link", await self._by_link(app, given.token or "")
 
         async def attempt(passes: Passes) -> tuple[SignedIn | SecondFactorRequiredError, bool]:
+            return await self._members.arrivals.making(app, passes.rows, partial(within, passes))
+
+        async def within(passes: Passes, rows: MemberRows) -> tuple[SignedIn | SecondFactorRequiredError, bool]:
             async with self._database.transaction(app.app_id) as connection:
                 if not await store.use(connection, app.app_id, proof.proof_id):
                     raise InvalidMailCodeError if method == "email_code" else TokenExpiredError
-                return await self._enter(connection, app, client, proof, method, agent, passes)
+                return await self._enter(connection, app, client, proof, method, agent, passes, rows, given.profile)
 
         for last in (False, True):
             try:
@@ -166,6 +174,8 @@ class MailSignIn:
         method: Method,
         agent: str | None,
         passes: Passes,
+        rows: MemberRows,
+        profile: Mapping[str, Any],
     ) -> tuple[SignedIn | SecondFactorRequiredError, bool]:
         """Sign in the member with the address as it is now; make it if there is none."""
         owner = await self._members.by_email(connection, app.app_id, proof.email_folded)
@@ -185,7 +195,9 @@ class MailSignIn:
                 require_open(app)
                 is_new = True
                 nobody = Actor("public", None, client.request_id)
-                member_id = await self._members.join(connection, app, nobody, proof.email, method, passes)
+                member_id = await self._members.join(
+                    connection, app, nobody, proof.email, method, passes, rows, profile
+                )
         entrant = await self._members.gate.lock(connection, app.app_id, member_id)
         if folded(entrant.email or "") != proof.email_folded:
             raise TokenExpiredError

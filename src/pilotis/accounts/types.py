@@ -8,7 +8,7 @@ import msgspec
 
 from pilotis.http.api.schemas import Email
 from pilotis.kit.errors import invalid
-from pilotis.members.types import LoginId, Password
+from pilotis.members.types import LoginId, Password, Profile
 
 Token = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Code = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{6}$")]
@@ -59,11 +59,15 @@ class EmailSignIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class EmailSignInConfirmation(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The mailed code with the ticket of the browser that asked for it, or the token of the mailed link."""
+    """The mailed code with the ticket of the browser that asked for it, or the token of the mailed link.
+
+    `profile` says what the app's `sign_up_fields` ask for, should the sign-in make the member.
+    """
 
     code: Code | None = None
     ticket: Token | None = None
     token: Token | None = None
+    profile: Profile = {}
 
     def __post_init__(self) -> None:
         """Require one proof."""

@@ -111,6 +111,7 @@ EXAMPLES = [
             "challenge_on": [],
             "password_check": False,
             "on_member_delete": "keep",
+            "sign_up_fields": [],
             "guests": True,
             "providers": [],
             "password_min_length": 8,
@@ -134,6 +135,8 @@ EXAMPLES = [
             "on_member_delete": "keep",
             "impersonation": "off",
             "hooks": {"before_sign_up": None, "before_sign_in": None, "send_mail": None},
+            "sign_up_fields": [],
+            "on_sign_up": [],
         },
     ),
     Example(
@@ -154,6 +157,8 @@ EXAMPLES = [
             "on_member_delete": "keep",
             "impersonation": "off",
             "hooks": {"before_sign_up": None, "before_sign_in": None, "send_mail": None},
+            "sign_up_fields": [],
+            "on_sign_up": [],
         },
     ),
     Example(

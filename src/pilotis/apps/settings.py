@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
+from asyncpg import Connection
 
 from pilotis.apps import store
 from pilotis.apps.service import AppNotFoundError, Apps
@@ -21,13 +22,22 @@ from pilotis.apps.types import (
     Limit,
     PublicAccountSettings,
     SignInMethods,
+    SignUpField,
+    SignUpRow,
 )
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import account_settings, json
 from pilotis.kit.errors import Detail, ValidationError, invalid
 from pilotis.limits import PER_APP, Limits, contradiction, for_app, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
+
+_ON_SIGN_UP_BYTES = 16 * 1024
+CheckRows = Callable[
+    [Connection, UUID, Sequence[account_settings.SignUpRow]],
+    Awaitable[tuple[tuple[account_settings.SignUpRow, ...], tuple[account_settings.SignUpField, ...]]],
+]
+"""Returns rows with the ids of their tables, and what they take from sign-ups; raises a 400 error."""
 
 
 class AppSettings:
@@ -38,10 +48,22 @@ class AppSettings:
         self._apps = apps
         self._limits = limits
         self._is_function: Callable[[UUID, UUID], Awaitable[bool]] | None = None
+        self._check_rows: CheckRows | None = None
 
     def attach(self, is_function: Callable[[UUID, UUID], Awaitable[bool]]) -> None:
         """Set what tells whether an app has a function."""
         self._is_function = is_function
+
+    def attach_rows(self, check: CheckRows) -> None:
+        """Set what checks the rows that are made with members."""
+        self._check_rows = check
+
+    async def stored(self, connection: Connection | TenantDatabase, app_id: UUID) -> account_settings.AccountSettings:
+        """Return an app's account settings as they are stored; the defaults for a deleted app."""
+        row = await store.read_app(connection, app_id)
+        if row is None:
+            return account_settings.DEFAULTS
+        return msgspec.json.decode(row.account_settings, type=account_settings.AccountSettings)
 
     def auth(self, app: AppInfo) -> AuthSettings:
         """Return how an app's members may sign in."""
@@ -88,6 +110,7 @@ class AppSettings:
             # The pattern of the type lets a line break pass at the end.
             accent = theme.accent and theme.accent.strip()
             given["theme"] = account_settings.Theme(accent=accent, radius=theme.radius, font=theme.font)
+        rows: list[SignUpRow] | None = given.pop("on_sign_up", None)
         for name, function_id in hooks.items():
             if function_id is not None and not (self._is_function and await self._is_function(app_id, function_id)):
                 raise invalid(f"hooks.{name}", f"hooks.{name}: the app has no such function.", "NO_SUCH_FUNCTION")
@@ -99,6 +122,8 @@ class AppSettings:
             stored = msgspec.json.decode(row.account_settings, type=account_settings.AccountSettings)
             stored = msgspec.structs.replace(stored, **given, **methods)
             stored = msgspec.structs.replace(stored, hooks=msgspec.structs.replace(stored.hooks, **hooks))
+            if rows is not None:
+                stored = await self._with_rows(connection, app_id, stored, rows)
             if fault := account_settings.passkey_fault(stored.passkey_domain, stored.allowed_origins):
                 raise invalid(*fault)
             row = await store.update_account_settings(connection, app_id, json.encode(stored).decode(), password)
@@ -106,6 +131,23 @@ class AppSettings:
             changes = msgspec.to_builtins(change)
             await record(connection, app_id, actor, "account_settings.update", app_id, **changes)
         return settings
+
+    async def _with_rows(
+        self,
+        connection: Connection,
+        app_id: UUID,
+        stored: account_settings.AccountSettings,
+        rows: Sequence[SignUpRow],
+    ) -> account_settings.AccountSettings:
+        assert self._check_rows is not None
+        asked = [
+            account_settings.SignUpRow(table_id=app_id, table=row.table, data=row.data, guests=row.guests)
+            for row in rows
+        ]
+        on_sign_up, fields = await self._check_rows(connection, app_id, asked)
+        if len(json.encode(on_sign_up)) > _ON_SIGN_UP_BYTES:
+            raise invalid("on_sign_up", f"on_sign_up has at most {_ON_SIGN_UP_BYTES} bytes.", "TOO_LARGE")
+        return msgspec.structs.replace(stored, on_sign_up=on_sign_up, sign_up_fields=fields)
 
     async def limits(self, app_id: UUID) -> AppLimits:
         """Return the limits that apply to an app."""
@@ -165,7 +207,10 @@ def _given(change: msgspec.Struct) -> dict[str, Any]:
 def _app_accounts(stored: account_settings.AccountSettings, *, has_passwords: bool) -> AppAccountSettings:
     hooks = AccountHooks(**msgspec.structs.asdict(stored.hooks))
     return AppAccountSettings(
-        **_account_fields(stored, has_passwords=has_passwords), hooks=hooks, impersonation=stored.impersonation
+        **_account_fields(stored, has_passwords=has_passwords),
+        hooks=hooks,
+        impersonation=stored.impersonation,
+        on_sign_up=[SignUpRow(table=row.table, data=row.data, guests=row.guests) for row in stored.on_sign_up],
     )
 
 
@@ -181,6 +226,7 @@ def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: 
         "challenge_on": list(stored.challenge_on),
         "password_check": stored.password_check,
         "on_member_delete": stored.on_member_delete,
+        "sign_up_fields": [SignUpField(**msgspec.structs.asdict(one)) for one in stored.sign_up_fields],
         "methods": SignInMethods(
             password=has_passwords,
             email_code=stored.email_code,

@@ -111,6 +111,27 @@ class AccountTheme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     font: Font | None = None
 
 
+class SignUpRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A row that is made with each member, in a table by its title or id; with `guests`, with each guest as well.
+
+    A value is `{"$member": "id"}`, `login_id`, `email` or `nickname`; `{"$input": "username", "label": "User name"}`,
+    what the sign-up says in its `profile`; `{"$ref": 0}`, the id of a row before; or a plain one.
+    """
+
+    table: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    data: dict[str, Any] = {}
+    guests: bool = False
+
+
+class SignUpField(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sign-up may say in its `profile`, with the type of the column that gets it."""
+
+    name: str
+    label: str
+    type: str
+    is_required: bool
+
+
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How members make accounts and prove who they are.
 
@@ -133,6 +154,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     challenge_on: list[ChallengedAction]
     password_check: bool
     on_member_delete: OnMemberDelete
+    sign_up_fields: list[SignUpField]
 
 
 class AccountHooks(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,12 +168,14 @@ class AccountHooks(msgspec.Struct, frozen=True, kw_only=True):
 class AppAccountSettings(AccountSettings, frozen=True, kw_only=True):
     """How an app's members make accounts and prove who they are, and the functions bound to that.
 
-    `impersonation` is the role on the app from which on its team may act as members.
+    `impersonation` is the role on the app from which on its team may act as members. `on_sign_up` are the rows that are
+    made with each member, from which `sign_up_fields` follow.
     """
 
     impersonation: Impersonation
 
     hooks: AccountHooks
+    on_sign_up: list[SignUpRow]
 
 
 class AccountHooksChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -187,6 +211,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     challenge_on: Annotated[list[ChallengedAction], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET
     password_check: bool | msgspec.UnsetType = msgspec.UNSET
     on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET
+    on_sign_up: Annotated[list[SignUpRow], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):

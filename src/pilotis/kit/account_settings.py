@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -38,6 +38,25 @@ class Theme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     font: Font | None = None
 
 
+class SignUpRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A row that is made with a member: what its columns get, and whether guests have it, too."""
+
+    table_id: UUID
+    table: str
+    """The table's title, which stays while it is named here."""
+    data: dict[str, Any] = {}
+    guests: bool = False
+
+
+class SignUpField(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sign-up may say in its `profile`: the type is the column's."""
+
+    name: str
+    label: str
+    type: str
+    is_required: bool
+
+
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An app's settings as they are stored, without those that have their default."""
 
@@ -62,6 +81,10 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"
     """Whether rows and files that a member has created are deleted with it, or it chooses."""
+    on_sign_up: tuple[SignUpRow, ...] = ()
+    """The rows that are made with each member."""
+    sign_up_fields: tuple[SignUpField, ...] = ()
+    """What these rows take from the sign-up."""
 
 
 DEFAULTS = AccountSettings()

@@ -6,7 +6,7 @@ runs the transaction again. So no connection waits for a function, and what the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
@@ -15,6 +15,7 @@ import msgspec
 from pilotis.http.api.principals import AppInfo, Client
 from pilotis.kit.account_settings import HookName
 from pilotis.kit.errors import ForbiddenError, PilotisError, UnavailableError
+from pilotis.members.arrivals.types import MAX_ROWS, HookRow
 from pilotis.members.types import Nickname, Roles
 
 _TURNS = 4
@@ -49,6 +50,7 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     roles: Roles = []
     claims: dict[str, Any] = {}
     custom_data: dict[str, Any] = {}
+    rows: Annotated[list[HookRow], msgspec.Meta(max_length=MAX_ROWS)] = []
 
 
 Run = Callable[[AppInfo, UUID, HookName, dict[str, Any], Client], Awaitable[Any]]
@@ -71,6 +73,11 @@ class Passes:
         """`members` may sign in without another question."""
         self._members = set(members)
         self._sign_up: Verdict | None = None
+
+    @property
+    def rows(self) -> Sequence[HookRow]:
+        """The rows that the hook adds to those that are made with a new member."""
+        return () if self._sign_up is None else self._sign_up.rows
 
     def require_sign_in(self, app: AppInfo, member_id: str, payload: dict[str, Any]) -> None:
         """Raise `HookDueError` unless the member may sign in."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import unicodedata
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -45,6 +45,8 @@ from pilotis.kit.passwords import Passwords
 from pilotis.kit.signing import Claims
 from pilotis.limits import Limits
 from pilotis.members import events, records, store
+from pilotis.members.arrivals.service import Arrivals, require_profile
+from pilotis.members.arrivals.types import MemberRows, Newcomer
 from pilotis.members.challenges.service import Challenges
 from pilotis.members.events import MemberData
 from pilotis.members.gate.service import (
@@ -191,6 +193,7 @@ class Members:
         self._events = emitter
         self.gate = Gate(database, sessions, emitter)
         self.hooks = Hooks()
+        self.arrivals = Arrivals()
         self.password_rules = password_rules or PasswordRules(None, None)
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
         self._verified: Callable[[Connection, UUID, str], Awaitable[None]] | None = None
@@ -263,7 +266,9 @@ class Members:
         member_id, nickname = guest.member_id if guest else uuid7_text(), given.nickname or new.nickname
         admission = self.gate.newcomer(app)
         is_bare = not (given.roles or given.claims or given.custom_data)
+        is_bare = is_bare and not (given.rows or app.accounts.on_sign_up)
         if guest is None and email is None and new.language is None and admission.is_plain and is_bare:
+            require_profile(app, new.profile)
             async with _unique_login_id():
                 tokens = await self._join(app, actor, member_id, login_id, password_hash, nickname, agent)
             return SignedIn(
@@ -272,31 +277,51 @@ class Members:
                 access_token=tokens.access_token,
                 refresh_token=tokens.refresh_token,
             )
-        async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
-            if guest is None:
-                await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
-                await self._give(connection, app, member_id, given)
-            else:
-                promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
-                if promoted is None:
-                    raise NotAGuestError
-                nickname = promoted.nickname
-                await self._give(connection, app, member_id, given)
-                # The guest's tokens may be known to others; the member gets new ones.
-                await self._sessions.revoke_all(connection, app.app_id, member_id)
-                event = events.about(events.MEMBER_PROMOTED, actor, promoted)
-                await self._events.emit_all(connection, app.app_id, [event])
-            session_id = uuid7()
-            tokens = await self.gate.start(connection, app, member_id, ["password"], admission, agent, session_id)
-            if new.language is not None:
-                await store.set_language(connection, app.app_id, member_id, new.language)
-            if email is not None and self._claimed is not None:
-                network = one_client(client.address)
-                claim = EmailClaim(app.app_id, member_id, session_id, email, new.language or accepted, network)
-                await self._claimed(connection, claim)
-        return SignedIn(
-            member_id=member_id, nickname=nickname, access_token=tokens.access_token, refresh_token=tokens.refresh_token
-        )
+
+        async def attempt(rows: MemberRows) -> SignedIn:
+            async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
+                name = nickname
+                if guest is None:
+                    await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
+                    await self._give(connection, app, member_id, given)
+                else:
+                    promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
+                    if promoted is None:
+                        raise NotAGuestError
+                    name = promoted.nickname
+                    await self._give(connection, app, member_id, given)
+                    # The guest's tokens may be known to others; the member gets new ones.
+                    await self._sessions.revoke_all(connection, app.app_id, member_id)
+                    event = events.about(events.MEMBER_PROMOTED, actor, promoted)
+                    await self._events.emit_all(connection, app.app_id, [event])
+                newcomer = Newcomer(member_id, login_id, None, name, profile=new.profile)
+                await self._make_rows(connection, app, rows, newcomer, was_guest=guest is not None)
+                session_id = uuid7()
+                tokens = await self.gate.start(connection, app, member_id, ["password"], admission, agent, session_id)
+                if new.language is not None:
+                    await store.set_language(connection, app.app_id, member_id, new.language)
+                if email is not None and self._claimed is not None:
+                    network = one_client(client.address)
+                    claim = EmailClaim(app.app_id, member_id, session_id, email, new.language or accepted, network)
+                    await self._claimed(connection, claim)
+            return SignedIn(
+                member_id=member_id,
+                nickname=name,
+                access_token=tokens.access_token,
+                refresh_token=tokens.refresh_token,
+            )
+
+        return await self.arrivals.making(app, given.rows, attempt)
+
+    async def _make_rows(
+        self, connection: Connection, app: AppInfo, rows: MemberRows, newcomer: Newcomer, *, was_guest: bool = False
+    ) -> None:
+        """Make the rows that the app wants with a member, without those that it had as a guest."""
+        require_profile(app, newcomer.profile)
+        known = await store.made_rows(connection, app.app_id, newcomer.member_id) if was_guest else ()
+        made = await rows.make(connection, newcomer, known)
+        if newcomer.is_guest and made:
+            await store.set_made_rows(connection, app.app_id, newcomer.member_id, made)
 
     async def create(
         self,
@@ -308,10 +333,11 @@ class Members:
         member_id: str,
         roles: Sequence[str] = (),
         claims: dict[str, object] | None = None,
+        profile: Mapping[str, Any] = {},
     ) -> None:
         """Create a member for the app, and record it in the audit log; nobody is signed in.
 
-        Raises `LoginIdTakenError`.
+        Raises `LoginIdTakenError`, and what the rows do that are made with it.
         """
         claims = claims or {}
         facts = distinct(roles), claims_text(claims)
@@ -319,10 +345,16 @@ class Members:
         login_id = _login_id(app, login_id)
         await self._require_free(app.app_id, login_id)
         password_hash = await self._passwords.hash(password)
-        async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
-            await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname, *facts)
-            given = {name: value for name, value in (("roles", facts[0]), ("claims", claims)) if value}
-            await record(connection, app.app_id, actor, "member.create", member_id, login_id=login_id, **given)
+
+        async def attempt(rows: MemberRows) -> None:
+            async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
+                await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname, *facts)
+                newcomer = Newcomer(member_id, login_id, None, nickname, profile=profile)
+                await self._make_rows(connection, app, rows, newcomer)
+                given = {name: value for name, value in (("roles", facts[0]), ("claims", claims)) if value}
+                await record(connection, app.app_id, actor, "member.create", member_id, login_id=login_id, **given)
+
+        await self.arrivals.making(app, (), attempt)
 
     async def sign_in(self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None) -> SignedIn:
         """Sign a member in. An unknown login_id takes as long as a wrong password and gets the same answer.
@@ -409,8 +441,16 @@ class Members:
         await self._rate_limits.forgive(app, key)
         return settled(entered)
 
-    async def insert_imported(self, connection: Connection, app: AppInfo, actor: Actor, new: NewRecord) -> None:
-        """Insert a member of another product in the caller's transaction; nobody is signed in.
+    async def insert_imported(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        actor: Actor,
+        new: NewRecord,
+        rows: MemberRows,
+        profile: Mapping[str, Any],
+    ) -> None:
+        """Insert a member of another product in the caller's transaction, with its rows; nobody is signed in.
 
         Raises `LoginIdTakenError`, `AddressTakenError`, `MemberIdTakenError`, and validation errors.
         """
@@ -429,6 +469,8 @@ class Members:
             raise InvalidPublicKeyError
         if email_folded is not None and self._verified is not None:
             await self._verified(connection, app.app_id, email_folded)
+        newcomer = Newcomer(new.member_id, login_id, new.email, new.nickname, profile=profile)
+        await self._make_rows(connection, app, rows, newcomer)
         await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_CREATED, actor, row)])
 
     async def create_guest(self, app: AppInfo, actor: Actor, agent: str | None) -> SignedInGuest:
@@ -437,7 +479,20 @@ class Members:
             raise LoginDisabledError
         require_open(app)
         member_id = GUEST_PREFIX + uuid7_text()
-        tokens = await self._join(app, actor, member_id, None, None, None, agent, is_guest=True)
+        if not any(row.guests for row in app.accounts.on_sign_up):
+            tokens = await self._join(app, actor, member_id, None, None, None, agent, is_guest=True)
+            return SignedInGuest(member_id, tokens.access_token, tokens.refresh_token)
+
+        async def attempt(rows: MemberRows) -> TokenPair:
+            async with self._database.transaction(app.app_id) as connection:
+                await self._insert(connection, app, actor, member_id, None, None, None, is_guest=True)
+                await self._make_rows(connection, app, rows, Newcomer(member_id, is_guest=True))
+                admission = self.gate.newcomer(app, is_guest=True)
+                return await self.gate.start(
+                    connection, app, member_id, ["guest"], admission, agent, uuid7(), is_guest=True
+                )
+
+        tokens = await self.arrivals.making(app, (), attempt)
         return SignedInGuest(member_id, tokens.access_token, tokens.refresh_token)
 
     async def sign_in_elsewhere(
@@ -452,6 +507,8 @@ class Members:
         session_id: UUID,
         agent: str | None,
         passes: Passes,
+        rows: MemberRows,
+        profile: Mapping[str, Any],
     ) -> tuple[SignedIn | SecondFactorRequiredError, str]:
         """Sign in a member that another provider has recognised, in the caller's transaction; also return its id.
 
@@ -469,6 +526,8 @@ class Members:
             member_id = uuid7_text()
             await self._insert(connection, app, actor, member_id, None, None, given.nickname or nickname)
             await self._give(connection, app, member_id, given)
+            newcomer = Newcomer(member_id, None, email, given.nickname or nickname, profile=profile)
+            await self._make_rows(connection, app, rows, newcomer)
         entrant = await self.gate.lock(connection, app.app_id, member_id)
         if entrant.is_guest:
             self.gate.examine(app, entrant, ["social"])
@@ -478,6 +537,8 @@ class Members:
             row = await store.promote(connection, app.app_id, member_id, None, None, name)
             assert row is not None
             await self._give(connection, app, member_id, given)
+            newcomer = Newcomer(member_id, None, email, row.nickname, profile=profile)
+            await self._make_rows(connection, app, rows, newcomer, was_guest=True)
             await self._sessions.revoke_all(connection, app.app_id, member_id)
             await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_PROMOTED, actor, row)])
             entrant, is_new = msgspec.structs.replace(entrant, is_guest=False, nickname=row.nickname), True
@@ -536,10 +597,12 @@ class Members:
         nickname: str | None,
         roles: Sequence[str] = (),
         claims: str = "{}",
+        *,
+        is_guest: bool = False,
     ) -> None:
         # The cached app may be stale.
         row = await store.insert(
-            connection, app.app_id, member_id, login_id, password_hash, nickname, False, roles, claims
+            connection, app.app_id, member_id, login_id, password_hash, nickname, is_guest, roles, claims
         )
         if row is None:
             raise InvalidPublicKeyError
@@ -702,7 +765,15 @@ class Members:
         return MailedAccount(member_id, address, state.language, state.password_hash, state.is_active)
 
     async def join(
-        self, connection: Connection, app: AppInfo, actor: Actor, email: str, method: Method, passes: Passes
+        self,
+        connection: Connection,
+        app: AppInfo,
+        actor: Actor,
+        email: str,
+        method: Method,
+        passes: Passes,
+        rows: MemberRows,
+        profile: Mapping[str, Any],
     ) -> str:
         """Create a member with an address that a proof has verified, and return its id.
 
@@ -715,6 +786,8 @@ class Members:
             await self._insert(connection, app, actor, member_id, login_id, None, given.nickname)
             await self._give(connection, app, member_id, given)
             await store.set_email(connection, app.app_id, member_id, email, folded(email))
+        newcomer = Newcomer(member_id, login_id, email, given.nickname, profile=profile)
+        await self._make_rows(connection, app, rows, newcomer)
         return member_id
 
     async def hand_over(

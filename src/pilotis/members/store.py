@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+import msgspec
 from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 from pilotis.events.statements import emission
+from pilotis.members.arrivals.types import MadeRow
 from pilotis.members.events import MemberData
 from pilotis.members.records import (
     AccountState,
@@ -203,6 +205,24 @@ async def promote(
         nickname,
     )
     return None if row is None else MemberData(**row)
+
+
+async def made_rows(connection: Connection, app_id: UUID, member_id: str) -> list[MadeRow]:
+    """Return the rows that were made with a guest."""
+    found: str | None = await connection.fetchval(
+        "select made_rows::text from pilotis.members where app_id = $1 and member_id = $2", app_id, member_id
+    )
+    return [] if found is None else msgspec.json.decode(found, type=list[MadeRow])
+
+
+async def set_made_rows(connection: Connection, app_id: UUID, member_id: str, made: Sequence[MadeRow]) -> None:
+    """Record the rows that were made with a guest."""
+    await connection.execute(
+        "update pilotis.members set made_rows = $3::jsonb where app_id = $1 and member_id = $2",
+        app_id,
+        member_id,
+        msgspec.json.encode(made).decode(),
+    )
 
 
 async def lock_entrant(connection: Connection, app_id: UUID, member_id: str) -> Entrant | None:

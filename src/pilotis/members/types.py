@@ -27,11 +27,15 @@ Roles = Annotated[list[MemberRole], msgspec.Meta(max_length=20)]
 # Longer than any limit on passwords; the service checks the limits in force.
 Password = Annotated[str, msgspec.Meta(max_length=4096)]
 
+# What the rows take that are made with a member; `pilotis.members.arrivals.service` checks the size and the names.
+Profile = dict[str, Any]
+
 
 class SignUp(msgspec.Struct, forbid_unknown_fields=True):
     """A new member. The login_id is normalised to NFC and compared exactly.
 
-    To `email` a code and a link are mailed that verify it, in `language` or the one that the request accepts.
+    To `email` a code and a link are mailed that verify it, in `language` or the one that the request accepts. `profile`
+    says what the app's `sign_up_fields` ask for.
     """
 
     login_id: LoginId
@@ -39,6 +43,7 @@ class SignUp(msgspec.Struct, forbid_unknown_fields=True):
     nickname: Nickname | None = None
     email: Email | None = None
     language: Language | None = None
+    profile: Profile = {}
 
 
 class SignIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -108,6 +108,21 @@ async def consume(connection: Connection, app_id: UUID, purpose: str, text: str)
     return None if data is None else msgspec.json.decode(data, type=dict[str, Any])
 
 
+async def prolong(database: Database, app_id: UUID, purpose: str, text: str, lifetime: timedelta) -> None:
+    """Let an unused value be valid for a time from its creation, if it is valid now."""
+    await database.execute(
+        """
+        update pilotis.single_use set expires_at = greatest(expires_at, created_at + $4::interval)
+        where app_id = $1 and hash = $2 and purpose = $3 and used_at is null and expires_at > now()
+        """,
+        app_id,
+        secret_hash(text),
+        purpose,
+        lifetime,
+        tenant=app_id,
+    )
+
+
 async def used_data(database: Database, app_id: UUID, purpose: str, text: str) -> dict[str, Any] | None:
     """Return the data of a value that was used; None if it is unknown or still unused."""
     data = await database.fetchval(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from asyncpg import Connection
 
@@ -15,6 +16,7 @@ from pilotis.kit.errors import ConflictError, PayloadTooLargeError, PilotisError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.mail_addresses import folded
 from pilotis.mail.service import require_address
+from pilotis.members.arrivals.types import MemberRows
 from pilotis.members.service import Members
 from pilotis.members.types import NewRecord
 from pilotis.oauth.links.service import MemberLinks
@@ -58,12 +60,17 @@ class Imports:
         lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
         if len(lines) > MAX_LINES:
             raise invalid("body", f"At most {MAX_LINES} members are imported by one request.", "TOO_MANY_LINES")
+        return await self._members.arrivals.making(app, (), partial(self._import, app, actor, lines))
+
+    async def _import(
+        self, app: AppInfo, actor: Actor, lines: Sequence[tuple[int, bytes]], rows: MemberRows
+    ) -> ImportedMembers:
         rejected = []
         async with self._database.transaction(app.app_id) as connection:
             for number, line in lines:
                 try:
                     async with connection.transaction():
-                        await self._insert(connection, app, actor, json.decode(line, _decoder))
+                        await self._insert(connection, app, actor, json.decode(line, _decoder), rows)
                 except PilotisError as error:
                     code = error.details[0].code if error.details else error.code
                     rejected.append(RejectedLine(number, code, error.text))
@@ -71,7 +78,9 @@ class Imports:
             await record(connection, app.app_id, actor, "member.import", None, created=created, rejected=len(rejected))
         return ImportedMembers(created, rejected)
 
-    async def _insert(self, connection: Connection, app: AppInfo, actor: Actor, given: ImportedMember) -> None:
+    async def _insert(
+        self, connection: Connection, app: AppInfo, actor: Actor, given: ImportedMember, rows: MemberRows
+    ) -> None:
         if given.email is not None:
             require_address("email", given.email)
         email = given.email if given.email_verified else None
@@ -97,7 +106,7 @@ class Imports:
             is_active=given.is_active,
             created_at=time_field(given.created_at, "created_at"),
         )
-        await self._members.insert_imported(connection, app, actor, new)
+        await self._members.insert_imported(connection, app, actor, new, rows, given.profile)
         for identity in given.identities:
             linked = await self._links.link(
                 connection, app.app_id, member_id, identity.provider, identity.subject, email

@@ -12,7 +12,7 @@ from pilotis.kit import foreign_passwords
 from pilotis.kit.errors import invalid
 from pilotis.kit.foreign_passwords import ForeignHashError
 from pilotis.kit.languages import Language
-from pilotis.members.types import LoginId, Nickname, Roles
+from pilotis.members.types import LoginId, Nickname, Profile, Roles
 
 Text = Annotated[str, msgspec.Meta(max_length=512)]
 Scheme = Literal["bcrypt", "argon2", "scrypt", "pbkdf2_sha256", "firebase_scrypt"]
@@ -67,7 +67,8 @@ class ImportedMember(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A member to import: one line. It signs in with its password from before, or at a vendor, or by a mail.
 
     An address is the member's only with `email_verified`; one that is not is its login_id, if it has no other. With
-    `member_id`, a UUID, what refers to the member keeps its meaning.
+    `member_id`, a UUID, what refers to the member keeps its meaning. `profile` says what the app's `sign_up_fields` ask
+    for.
     """
 
     member_id: UUID | None = None
@@ -83,6 +84,7 @@ class ImportedMember(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     language: Language | None = None
     is_active: bool = True
     created_at: str | None = None
+    profile: Profile = {}
 
 
 class RejectedLine(msgspec.Struct, frozen=True):

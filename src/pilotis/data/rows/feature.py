@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pilotis.apps.feature import AppsFeature
 from pilotis.data.indexes.feature import IndexesFeature
+from pilotis.data.rows.arrivals import Arrivals
 from pilotis.data.rows.batches import Batches
 from pilotis.data.rows.departures import Departures
 from pilotis.data.rows.endpoints import KeyedRowEndpoints, RowEndpoints, RuleTestEndpoints
@@ -61,6 +62,9 @@ def feature(
     rule_tests = RuleTests(floor.database, tables.tables, prepared, rules.rules, members.members)
     departures = Departures(tables.tables, prepared, floor.jobs, apps.apps.by_id)
     members.members.followers.append(departures.deleted)
+    arrivals = Arrivals(tables.tables, prepared, apps.settings.stored)
+    members.members.arrivals.attach(arrivals.making)
+    apps.settings.attach_rows(arrivals.check)
     return RowsFeature(
         name="rows",
         jobs=[departures.kind],

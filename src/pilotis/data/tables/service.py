@@ -655,13 +655,13 @@ class Tables:
                 # First, so that no write under the old version happens after this transaction has its locks.
                 await connection.execute(ddl.change_version(table, table.version + 1))
                 await edit(connection, table)
-                # What comes back from the trash may not fit any more; then it is closed.
-                for guard in () if trashed else self.guards:
-                    await guard(connection, app_id, table_id)
                 now = msgspec.structs.replace(
                     table, title=title or table.title, access_level=access_level or table.access_level
                 )
                 await _publish(connection, table, now.title, now.access_level, touch=touch)
+                # What comes back from the trash may not fit any more; then it is closed.
+                for guard in () if trashed else self.guards:
+                    await guard(connection, app_id, table_id)
                 neighbours.update(await _tell_neighbours(connection, table))
                 await record(connection, app_id, actor, action, table_id, **details)
                 if type_ := events.OF_ACTION.get(action):

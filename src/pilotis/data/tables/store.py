@@ -108,6 +108,13 @@ async def live_tables_in(connection: Connection, app_id: UUID) -> list[Record]:
     return await connection.fetch(f"{_TABLE} order by t.table_id", app_id)
 
 
+async def share_tables(connection: Connection, app_id: UUID) -> None:
+    """Lock all tables of an app against schema changes until the transaction ends."""
+    await connection.execute(
+        "select from pilotis.tables where app_id = $1 and dropped_at is null order by table_id for share", app_id
+    )
+
+
 async def live_tables(database: Database, app_id: UUID) -> list[Record]:
     """Return the app's tables in the order of their creation."""
     return await database.fetch(f"{_TABLE} order by t.table_id", app_id, tenant=app_id)

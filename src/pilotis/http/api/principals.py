@@ -375,6 +375,8 @@ class AppItself(_Caller, frozen=True):
     kind: ClassVar[str] = "system"
     app: AppInfo
     role: Role = Role.EDITOR
+    member: MemberInfo | None = None
+    """The member whom rows belong to that the server makes for it."""
 
 
 AppPrincipal: TypeAlias = PublicClient | AppMember | AppUser | SecretKey | OAuthClient | FunctionCaller | AppItself

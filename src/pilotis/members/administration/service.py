@@ -113,7 +113,7 @@ class MemberAdministration:
     async def create(self, app: AppInfo, actor: Actor, new: NewMember, member_id: str) -> MemberRecord:
         """Create a member and return it, also where the app lets nobody sign up; raises `LoginIdTakenError`."""
         await self._members.create(
-            app, actor, new.login_id, new.password, new.nickname, member_id, new.roles, new.claims
+            app, actor, new.login_id, new.password, new.nickname, member_id, new.roles, new.claims, new.profile
         )
         return await self.read(app, member_id)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from pilotis.http.api.json_schemas import JsonObject
 from pilotis.http.api.schemas import ActiveSession, Email
-from pilotis.members.types import LoginId, MemberId, MemberRole, Nickname, Password, Roles
+from pilotis.members.types import LoginId, MemberId, MemberRole, Nickname, Password, Profile, Roles
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Search = Annotated[str, msgspec.Meta(max_length=255)]
@@ -95,13 +95,17 @@ class MemberChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewMember(msgspec.Struct, forbid_unknown_fields=True):
-    """A member to create, with what rules of tables may ask for: its roles and claims."""
+    """A member to create, with what rules of tables may ask for: its roles and claims.
+
+    `profile` says what the app's `sign_up_fields` ask for.
+    """
 
     login_id: LoginId
     password: Password
     nickname: Nickname | None = None
     roles: Roles = []
     claims: dict[str, Any] = {}
+    profile: Profile = {}
 
 
 class MemberToken(msgspec.Struct, frozen=True):

@@ -180,6 +180,8 @@ class Gate:
         admission: Admission,
         agent: str | None,
         session_id: UUID,
+        *,
+        is_guest: bool = False,
     ) -> TokenPair:
         """Start a session of a member as the gate has decided."""
         return await self._sessions.start(
@@ -188,8 +190,9 @@ class Gate:
             member_id,
             app.limits,
             SessionOrigin(None, agent),
+            is_guest=is_guest,
             session_id=session_id,
-            method=_AMR[methods[0]],
+            method=_AMR.get(methods[0], "pwd"),
             proof=Proof(list(methods), admission.level, admission.awaits),
         )
 

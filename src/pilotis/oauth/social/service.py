@@ -21,8 +21,10 @@ from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo, Client, ImpersonationNotAllowedError, InvalidTokenError
 from pilotis.kit.crypto import random_token
+from pilotis.kit.errors import PilotisError
 from pilotis.kit.ids import uuid7
 from pilotis.kit.mail_addresses import folded
+from pilotis.members.arrivals.types import MemberRows
 from pilotis.members.gate.service import settled
 from pilotis.members.hooks import Passes
 from pilotis.members.service import EmailTakenError, Members
@@ -170,7 +172,7 @@ class SocialLogin:
         """Return the tokens of the signed-in member to the page that started the sign-in.
 
         Raises `InvalidCodeError`, after which a second use has ended the session of the first, `IdentityTakenError` or
-        `MemberInactiveError`.
+        `MemberInactiveError`; and what the rows do that are made with a member: then the code serves again.
         """
         prefix = sign_in_codes.PREFIX if given.code.startswith(sign_in_codes.PREFIX) else _CODE_PREFIX
         app_id = single_use.app_of(prefix, given.code)
@@ -187,6 +189,11 @@ class SocialLogin:
                     )
                 except (_RacedError, EmailTakenError):
                     continue
+                except PilotisError as error:
+                    if any(detail.field.startswith("profile.") for detail in error.details):
+                        # Whoever has to choose another name needs more than a minute.
+                        await single_use.prolong(self._database, app_id, _CODE_PURPOSE, given.code, _STATE_LIFETIME)
+                    raise
             raise InvalidCodeError
         except (InvalidCodeError, AppNotFoundError):
             await self._rate_limits.count(client, None, "oauth_exchange_failures")
@@ -222,6 +229,13 @@ class SocialLogin:
     async def _exchange(
         self, client: Client, app: AppInfo, given: Exchange, agent: str | None, passes: Passes
     ) -> Exchanged:
+        return await self._members.arrivals.making(
+            app, passes.rows, partial(self._exchange_within, client, app, given, agent, passes)
+        )
+
+    async def _exchange_within(
+        self, client: Client, app: AppInfo, given: Exchange, agent: str | None, passes: Passes, rows: MemberRows
+    ) -> Exchanged:
         app_id = app.app_id
         actor = Actor("public", None, client.request_id)
         async with self._database.transaction(app_id) as connection:
@@ -246,6 +260,8 @@ class SocialLogin:
                     found.session_id,
                     agent,
                     passes,
+                    rows,
+                    given.profile,
                 )
                 if known is None:
                     await self._link(connection, app_id, found, linked)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.members.types import Profile
 from pilotis.oauth.flow.types import RequestId
 from pilotis.oauth.types import ClientId
 
@@ -104,10 +105,14 @@ class SocialLoginUrl(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, forbid_unknown_fields=True):
-    """The code that the page received, and the verifier of its challenge."""
+    """The code that the page received, and the verifier of its challenge.
+
+    `profile` says what the app's `sign_up_fields` ask for, should the exchange make the member.
+    """
 
     code: Annotated[str, msgspec.Meta(max_length=200)]
     code_verifier: Annotated[str, msgspec.Meta(max_length=200)]
+    profile: Profile = {}
 
 
 class Exchanged(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,12 +19,16 @@ import {
 const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail"]);
 /** The colour of the server's own pages. */
 const DEFAULT_ACCENT = "#1c6a5b";
+/** What an app begins with that makes no rows. */
+const EXAMPLE = [
+  { table: "profiles", data: { member: { $member: "id" }, username: { $input: "username", label: "User name" } } },
+];
 const why = () => (may("owner") ? "" : t.needs.owner);
 
 export function AccountSettings() {
   const { data, error, reload, set } = useLoad((signal) => onApp("/account-settings", { signal }), [appId.value]);
   const functions = useLoad((signal) => onApp("/functions", { query: { limit: 200 }, signal }), [appId.value]);
-  const [editing, setEditing] = useState(false);
+  const [editing, setEditing] = useState(/** @type {"" | "domain" | "rows"} */ (""));
   if (error) return html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`;
   if (!data) return html`<section class="slab"><${Bones} rows=${6} columns=${2} /></section>`;
   const change = async (/** @type {any} */ body) => {
@@ -55,7 +59,7 @@ export function AccountSettings() {
           <span class="label">${words.domain}</span>
           <p class="soft s12">${data.passkey_domain ? html`<code>${data.passkey_domain}</code>` : words.ownDomain}</p>
         </div>
-        <${Button} kind="small" why=${why()} onClick=${() => setEditing(true)}>${t.edit}</${Button}>
+        <${Button} kind="small" why=${why()} onClick=${() => setEditing("domain")}>${t.edit}</${Button}>
       </div>`}
     </section>
     <section class="slab pad">
@@ -67,6 +71,24 @@ export function AccountSettings() {
       ${toggle("password_check", words.password_check, words.password_check_text, data.password_check, (on) =>
         change({ password_check: on }),
       )}
+    </section>
+    <section class="slab pad">
+      <h2>${words.rows}</h2>
+      <div class="option">
+        <div class="grow">
+          <p class="soft s13">${words.rowsText}</p>
+          ${data.on_sign_up.map(
+            (row) => html`<p key=${JSON.stringify(row)} class="s13">
+              <b>${row.table}</b>
+              ${row.guests && ` · ${words.alsoGuests}`}
+              ${" "}<code class="wrap">${Object.entries(row.data).map(shownValue).join(", ")}</code>
+            </p>`,
+          )}
+        </div>
+        <${Button} kind="small" label=${words.editRows} why=${why()} onClick=${() => setEditing("rows")}>
+          ${t.edit}
+        </${Button}>
+      </div>
     </section>
     <section class="slab pad">
       <h2>${words.hooks}</h2>
@@ -111,8 +133,8 @@ export function AccountSettings() {
         />
       </div>
     </section>
-    ${editing && html`<${Domain}
-      known=${data} onClose=${() => setEditing(false)}
+    ${editing && html`<${editing === "domain" ? Domain : Rows}
+      known=${data} onClose=${() => setEditing("")}
       save=${async (/** @type {any} */ body) => set(await onApp("/account-settings", { method: "PATCH", body }))}
     />`}
   `;
@@ -129,6 +151,28 @@ const toggle = (id, title, text, on, change) => html`<div class="option">
     onChange=${(/** @type {Typed} */ event) => change(event.target.checked)}
   />
 </div>`;
+
+/** What a column of a row gets that is made with a member. @param {[string, any]} entry */
+function shownValue([column, value]) {
+  const operator = value && typeof value === "object" && ["$member", "$input", "$ref"].find((name) => name in value);
+  return `${column}: ${operator ? `${operator} ${value[operator]}` : JSON.stringify(value)}`;
+}
+
+/** The rows that are made with a member. @param {{known: Settings, save: (body: any) => Promise<unknown>, onClose: () => void}} props */
+function Rows({ known, save, onClose }) {
+  const [text, setText] = useState(JSON.stringify(known.on_sign_up.length ? known.on_sign_up : EXAMPLE, null, 2));
+  const submit = async () => {
+    await save({ on_sign_up: JSON.parse(text) });
+    onClose();
+  };
+  const words = t.settings.accounts;
+  return html`<${FormDialog}
+    class="broad" title=${words.rows} action=${t.save} onClose=${onClose} submit=${submit}
+    about=${(/** @type {unknown} */ error) => (error instanceof SyntaxError ? t.grid.notJson(error.message) : null)}
+  >
+    <${TextAreaField} label="JSON" value=${text} onInput=${setText} rows="16" help=${words.rowsHelp} data-first />
+  </${FormDialog}>`;
+}
 
 /** Where passkeys work. @param {{known: Settings, save: (body: any) => Promise<unknown>, onClose: () => void}} props */
 function Domain({ known, save, onClose }) {

@@ -313,8 +313,16 @@ function NewMember({ onClose, done }) {
   const [login, setLogin] = useState("");
   const [nickname, setNickname] = useState("");
   const [password, setPassword] = useState("");
+  const settings = useLoad((signal) => onApp("/account-settings", { signal }), [appId.value]);
+  const [profile, setProfile] = useState(/** @type {Record<string, string>} */ ({}));
+  const asked = (settings.data?.sign_up_fields || []).map((field) => ({
+    ...field,
+    ...parse(profile[field.name] || "", { ...field, type: field.type, required: field.is_required, encrypted: false }),
+  }));
   const create = async () => {
-    done(await onApp("/members", { method: "POST", body: { login_id: login, password, nickname: nickname || null } }));
+    const given = asked.filter((field) => profile[field.name]).map((field) => [field.name, field.value]);
+    const body = { login_id: login, password, nickname: nickname || null, profile: Object.fromEntries(given) };
+    done(await onApp("/members", { method: "POST", body }));
     toast(t.members.created);
     onClose();
   };
@@ -332,6 +340,13 @@ function NewMember({ onClose, done }) {
       label=${t.password} type="password" autocomplete="new-password" value=${password} onInput=${setPassword}
       help=${t.members.createHelp}
     />
+    ${asked.map(
+      ({ name, label, is_required, wrong }) => html`<${TextField}
+        key=${name} label=${label} value=${profile[name] || ""} autocomplete="off" optional=${!is_required}
+        wrong=${profile[name] && wrong}
+        onInput=${(/** @type {string} */ text) => setProfile({ ...profile, [name]: text })}
+      />`,
+    )}
   </${FormDialog}>`;
 }
 

@@ -1031,6 +1031,12 @@ export default {
       hooks: "Functions that decide",
       hooksText: "A function that fails or takes longer than five seconds lets nobody in.",
       before_sign_up: "Before a sign-up",
+      rows: "Rows made with a member",
+      rowsText: "In the same transaction, for every way in: if one of them does not fit, there is no member either.",
+      alsoGuests: "guests too",
+      editRows: "Edit the rows made with a member",
+      rowsHelp:
+        'At most five. A value is {"$member": "id"}, {"$input": "name"}, {"$ref": 0}, or as it is; [] for none.',
       before_sign_up_text: "May reject it, or give the new member roles, claims and data.",
       before_sign_in: "Before a sign-in",
       before_sign_in_text: "May reject it.",

@@ -1012,6 +1012,12 @@ export default {
       hooks: "결정하는 함수",
       hooksText: "함수가 실패하거나 5초가 넘게 걸리면 아무도 들어올 수 없습니다.",
       before_sign_up: "가입 전",
+      rows: "회원과 함께 만드는 행",
+      rowsText: "모든 가입 방법에서 같은 트랜잭션으로 만듭니다. 하나라도 맞지 않으면 회원도 만들지 않습니다.",
+      alsoGuests: "손님도",
+      editRows: "회원과 함께 만드는 행 편집",
+      rowsHelp:
+        '최대 5개입니다. 값은 {"$member": "id"}, {"$input": "name"}, {"$ref": 0} 또는 그대로의 값입니다. 없으면 [] 입니다.',
       before_sign_up_text: "거부하거나 새 회원에게 역할, 클레임, 데이터를 줄 수 있습니다.",
       before_sign_in: "로그인 전",
       before_sign_in_text: "거부할 수 있습니다.",
