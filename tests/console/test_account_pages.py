@@ -500,3 +500,19 @@ async def test_the_pages_ask_for_what_rows_of_a_member_take(server: Server, app:
     async with owner_of(app).client() as client:
         found = (await client.get("/public/tables/profiles/data", headers={"X-App-Id": app.app_id})).json()["data"]
     assert [row["data"] for row in found] == [{"username": "ada", "age": 36}, {"username": "bob"}]
+
+
+async def test_a_mailed_code_is_the_second_factor(server: Server, app: App, visit: Opening, axe: str) -> None:
+    await verified(app, "ada", "ada@example.com")
+    await settings(app, second_factor="required", second_factors=["totp", "email_code"])
+    async with visit(address(server, app, "sign-in")) as page:
+        await page.get_by_label("Login ID or e-mail address").fill("ada")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Sign in")
+        await expect(page.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "account-mail-factor", full_page=True)
+        (mail,) = await mails(app, 1, purpose="sign_in")
+        await page.get_by_label("Code").fill(mail["code"])
+        await press(page, "Confirm")
+        await expect(page.get_by_text("Signed in as ada")).to_be_visible()

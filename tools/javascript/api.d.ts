@@ -126,6 +126,7 @@ declare namespace Api {
     login_id_form: "any" | "email";
     email_verification: "off" | "optional" | "required";
     second_factor: "off" | "optional" | "required";
+    second_factors: Array<"email_code" | "passkey" | "recovery_code" | "totp">;
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
@@ -1708,6 +1709,7 @@ declare namespace Api {
     login_id_form: "any" | "email";
     email_verification: "off" | "optional" | "required";
     second_factor: "off" | "optional" | "required";
+    second_factors: Array<"email_code" | "passkey" | "recovery_code" | "totp">;
     methods: SignInMethods;
     passkey_domain: string | null;
     allowed_origins: Array<string>;
@@ -2004,6 +2006,10 @@ declare namespace Api {
     data: Array<SearchHit>;
     total_count: number | null;
     next_cursor?: string | null;
+  }
+  interface SecondFactorStart {
+    ticket: string;
+    options: Record<string, any> | null;
   }
   interface SecretKey {
     key_id: string;
@@ -3185,7 +3191,7 @@ declare namespace Api {
     "POST /v1/public/app-members/password-reset": Confirmation;
     "POST /v1/public/app-members/password-reset/confirm": Confirmation;
     "POST /v1/public/app-members/second-factor": SignedIn;
-    "POST /v1/public/app-members/second-factor/start": PasskeyChallenge;
+    "POST /v1/public/app-members/second-factor/start": SecondFactorStart;
     "POST /v1/public/app-members/signin": SignedIn;
     "POST /v1/public/app-members/signout": Confirmation;
     "POST /v1/public/app-members/signup": SignedIn;

@@ -309,6 +309,11 @@
       }
       if (error.code !== "SECOND_FACTOR_REQUIRED") throw error;
       ticket = error.found.ticket;
+      if (error.found.factors.includes("email_code")) {
+        await call("POST", `${MEMBERS}/second-factor/start`, { ticket, method: "email_code" });
+        show("mail-factor");
+        return;
+      }
       const hasCodes = error.found.factors.includes("totp");
       const hasPasskey = hasPasskeys && error.found.factors.includes("passkey");
       formOf("factor").hidden = !hasCodes;
@@ -478,6 +483,7 @@
     mailed: ({ code }) => enter("email-sign-in/confirm", { code, ticket }),
     link: () => enter("email-sign-in/confirm", { token: linkToken }),
     factor: ({ code }) => enter("second-factor", { ticket, ...factorOf(code) }),
+    "mail-factor": ({ code }) => enter("second-factor", { ticket, email_code: code }),
     "passkey-factor": async () => {
       const { options } = await call("POST", `${MEMBERS}/second-factor/start`, { ticket });
       const passkey = await withPasskey(() => passkeys.get(options));

@@ -9,6 +9,7 @@ from pilotis.accounts.devices.endpoints import DeviceEndpoints
 from pilotis.accounts.devices.service import Devices
 from pilotis.accounts.endpoints import MailSignInEndpoints, ProofAdministrationEndpoints, ProofEndpoints
 from pilotis.accounts.factors.endpoints import FactorEndpoints
+from pilotis.accounts.factors.mailed import MailedFactors
 from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.imports.endpoints import ImportEndpoints
 from pilotis.accounts.imports.service import Imports
@@ -99,6 +100,7 @@ def feature(
     factors = Factors(floor.database, members.members, mail.mails, floor.passwords, floor.rate_limits, floor.secrets)
     passkeys = Passkeys(floor.database, members.members, factors, oauth.links, floor.base_url)
     reproofs = Reproofs(floor.database, members.members, mail.mails, floor.rate_limits, codes, passkeys)
+    mailed = MailedFactors(floor.database, members.members, mail.mails, floor.rate_limits, codes, factors)
     imports = Imports(floor.database, members.members, oauth.links)
     members.members.attach(proofs.claimed, end_of_email)
     return AccountsFeature(
@@ -107,7 +109,7 @@ def feature(
             ProofEndpoints(proofs),
             ProofAdministrationEndpoints(proofs),
             MailSignInEndpoints(sign_in),
-            FactorEndpoints(factors, passkeys, reproofs),
+            FactorEndpoints(factors, passkeys, mailed, reproofs),
             PasskeyEndpoints(passkeys),
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             ImportEndpoints(imports),

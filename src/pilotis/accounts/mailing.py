@@ -5,12 +5,16 @@ from __future__ import annotations
 import hmac
 import secrets as random
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from asyncpg import Connection
 
-from pilotis.accounts.store import Proof
+from pilotis.accounts import store
+from pilotis.accounts.store import NewProof, Proof, ProofPurpose
 from pilotis.kit.crypto import MasterKeyring, derive_key, secret_hash
+from pilotis.kit.ids import uuid7
+from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
 from pilotis.mail.service import NewMail, Writer
 from pilotis.security.rate_limits import HOUR_SECONDS, RateLimits
@@ -62,3 +66,36 @@ async def write_within_budget(
     else:
         await writer.drop(connection, mail, "The address was asked for too often.")
     return is_within
+
+
+class CodeMail(NamedTuple):
+    """A code for a known member that has a verified address; it works with its ticket alone."""
+
+    purpose: ProofPurpose
+    member_id: str
+    email: str
+    language: Language
+    ticket_hash: bytes
+    network: str
+
+
+async def mail_code(
+    rate_limits: RateLimits, codes: Codes, connection: Connection, writer: Writer, asked: CodeMail
+) -> None:
+    """Mail a code in the caller's transaction, within the budgets of the address."""
+    proof_id = uuid7()
+    code, code_hmac = codes.new(writer.app_id, proof_id)
+    mail = NewMail("sign_in", asked.email, asked.language, asked.member_id, code=code, code_lifetime=CODE_LIFETIME)
+    if await write_within_budget(rate_limits, connection, writer, mail, asked.network):
+        new = NewProof(
+            proof_id=proof_id,
+            purpose=asked.purpose,
+            member_id=asked.member_id,
+            email=asked.email,
+            email_folded=folded(asked.email),
+            # It has no link.
+            link_hash=random.token_bytes(32),
+            ticket_hash=asked.ticket_hash,
+            code_hmac=code_hmac,
+        )
+        await store.insert(connection, writer.app_id, new, CODE_LIFETIME, CODE_LIFETIME)

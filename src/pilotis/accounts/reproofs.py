@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
-
 import msgspec
 
 from pilotis.accounts import store
 from pilotis.accounts.errors import InvalidMailCodeError
 from pilotis.accounts.factors.types import Reauthenticated, ReauthenticationTicket
-from pilotis.accounts.mailing import CODE_LIFETIME, Codes, write_within_budget
+from pilotis.accounts.mailing import CodeMail, Codes, mail_code
 from pilotis.accounts.passkeys.service import Passkeys
-from pilotis.accounts.store import NewProof
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import (
     AppInfo,
@@ -24,10 +21,8 @@ from pilotis.http.api.principals import (
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
-from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
-from pilotis.kit.mail_addresses import folded
-from pilotis.mail.service import Mails, NewMail
+from pilotis.mail.service import Mails
 from pilotis.members.service import Members
 from pilotis.members.types import Method
 from pilotis.security.rate_limits import RateLimits
@@ -59,41 +54,27 @@ class Reproofs:
 
         It is not for a member without a verified address, nor for one with an authenticator app.
         """
-        ticket, proof_id = random_token(), uuid7()
+        ticket = random_token()
         writer = await self._mails.writer(app.app_id)
-        code, code_hmac = self._codes.new(app.app_id, proof_id)
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member.member_id)
             if state is None or state.email is None or "totp" in state.factors:
                 raise ReauthenticationRequiredError([])
-            mail = NewMail(
-                "sign_in",
+            asked = CodeMail(
+                "reauthenticate",
+                member.member_id,
                 state.email,
                 state.language or language or "en",
-                member.member_id,
-                code=code,
-                code_lifetime=CODE_LIFETIME,
+                secret_hash(ticket),
+                one_client(client.address),
             )
-            network = one_client(client.address)
-            if await write_within_budget(self._rate_limits, connection, writer, mail, network):
-                new = NewProof(
-                    proof_id=proof_id,
-                    purpose="reauthenticate",
-                    member_id=member.member_id,
-                    email=state.email,
-                    email_folded=folded(state.email),
-                    # It has no link.
-                    link_hash=secrets.token_bytes(32),
-                    ticket_hash=secret_hash(ticket),
-                    code_hmac=code_hmac,
-                )
-                await store.insert(connection, app.app_id, new, CODE_LIFETIME, CODE_LIFETIME)
+            await mail_code(self._rate_limits, self._codes, connection, writer, asked)
         return ReauthenticationTicket(ticket=ticket, options=None)
 
     async def by_code(self, app: AppInfo, member: MemberInfo, ticket: str, code: str) -> Reauthenticated:
         """Prove by a mailed code who the signed-in member is; raises `InvalidMailCodeError`."""
         hashed = secret_hash(ticket)
-        proof = await store.count_reproof_try(self._database, app.app_id, member.member_id, hashed)
+        proof = await store.count_code_try(self._database, app.app_id, "reauthenticate", member.member_id, hashed)
         if proof is None or not self._codes.fits(app.app_id, proof, code):
             raise InvalidMailCodeError
         async with self._database.transaction(app.app_id) as connection:

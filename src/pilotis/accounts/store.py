@@ -12,7 +12,7 @@ from asyncpg import Connection
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 
-ProofPurpose = Literal["verify_email", "reset_password", "sign_in", "undo_email", "reauthenticate"]
+ProofPurpose = Literal["verify_email", "reset_password", "sign_in", "undo_email", "reauthenticate", "second_factor"]
 MAX_TRIES = 5
 
 
@@ -48,13 +48,17 @@ _PROOF = columns(Proof)
 async def insert(
     connection: Connection, app_id: UUID, new: NewProof, lifetime: timedelta, code_lifetime: timedelta
 ) -> None:
-    """Insert a proof. One that verifies an address replaces the member's earlier ones."""
+    """Insert a proof. One that verifies an address replaces the member's earlier ones, a second factor its ticket's."""
     if new.purpose == "verify_email":
         await connection.execute(
             "delete from pilotis.account_proofs where app_id = $1 and member_id = $2 and purpose = $3",
             app_id,
             new.member_id,
             new.purpose,
+        )
+    if new.purpose == "second_factor":
+        await connection.execute(
+            "delete from pilotis.account_proofs where app_id = $1 and ticket_hash = $2", app_id, new.ticket_hash
         )
     await connection.execute(
         """
@@ -133,18 +137,21 @@ async def count_ticket_try(database: Database, app_id: UUID, ticket_hash: bytes)
     return None if row is None else Proof(**row)
 
 
-async def count_reproof_try(database: Database, app_id: UUID, member_id: str, ticket_hash: bytes) -> Proof | None:
-    """Count a try of a code that proves again who a member is, and return its proof; None after five tries."""
+async def count_code_try(
+    database: Database, app_id: UUID, purpose: ProofPurpose, member_id: str, ticket_hash: bytes
+) -> Proof | None:
+    """Count a try of a code that a known member was mailed, and return its proof; None after five tries."""
     row = await database.fetchrow(
         f"""
         update pilotis.account_proofs set tries = tries + 1
-        where app_id = $1 and ticket_hash = $2 and member_id = $3 and purpose = 'reauthenticate' and tries < {MAX_TRIES}
+        where app_id = $1 and ticket_hash = $2 and member_id = $3 and purpose = $4 and tries < {MAX_TRIES}
             and code_expires_at > now()
         returning {_PROOF}
         """,
         app_id,
         ticket_hash,
         member_id,
+        purpose,
         tenant=app_id,
     )
     return None if row is None else Proof(**row)

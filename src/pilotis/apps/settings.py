@@ -28,6 +28,7 @@ from pilotis.apps.types import (
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import account_settings, json
+from pilotis.kit.account_settings import SecondFactorName
 from pilotis.kit.errors import Detail, ValidationError, invalid
 from pilotis.limits import PER_APP, Limits, contradiction, for_app, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
@@ -110,6 +111,8 @@ class AppSettings:
             # The pattern of the type lets a line break pass at the end.
             accent = theme.accent and theme.accent.strip()
             given["theme"] = account_settings.Theme(accent=accent, radius=theme.radius, font=theme.font)
+        if "second_factors" in given:
+            given["second_factors"] = _second_factors(given["second_factors"])
         rows: list[SignUpRow] | None = given.pop("on_sign_up", None)
         for name, function_id in hooks.items():
             if function_id is not None and not (self._is_function and await self._is_function(app_id, function_id)):
@@ -204,6 +207,13 @@ def _given(change: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
 
 
+def _second_factors(names: Sequence[SecondFactorName]) -> tuple[SecondFactorName, ...]:
+    """Return each factor once; raises a 400 error for recovery codes without the app that they stand in for."""
+    if "recovery_code" in names and "totp" not in names:
+        raise invalid("second_factors", "second_factors: recovery_code stands in for totp.", "CONTRADICTION")
+    return tuple(dict.fromkeys(names))
+
+
 def _app_accounts(stored: account_settings.AccountSettings, *, has_passwords: bool) -> AppAccountSettings:
     hooks = AccountHooks(**msgspec.structs.asdict(stored.hooks))
     return AppAccountSettings(
@@ -220,6 +230,7 @@ def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: 
         "login_id_form": stored.login_id_form,
         "email_verification": stored.email_verification,
         "second_factor": stored.second_factor,
+        "second_factors": list(stored.second_factors),
         "passkey_domain": stored.passkey_domain,
         "allowed_origins": list(stored.allowed_origins),
         "theme": AccountTheme(accent=stored.theme.accent, radius=stored.theme.radius, font=stored.theme.font),

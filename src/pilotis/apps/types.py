@@ -14,6 +14,7 @@ from pilotis.kit.account_settings import (
     LoginIdForm,
     OnMemberDelete,
     Requirement,
+    SecondFactorName,
     SignUpPolicy,
 )
 from pilotis.limits import PER_APP, Limits
@@ -137,16 +138,18 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `sign_up: closed` stops every way by which a member makes itself. With `login_id_form: email` a login_id is an
     e-mail address. With `email_verification: required` a session is provisional until an address is verified, and with
-    `second_factor: required` until a second factor is set up. Passkeys belong to `passkey_domain`, and pages of
-    `allowed_origins` may ask for them; without one, to the server's own domain and pages. `challenge_on` names what
-    takes a solved challenge. With `password_check` members choose no password that is guessed first.
-    `on_member_delete` says whether what a member has created is deleted with it, or whether it chooses (`ask`).
+    `second_factor: required` until a second factor is set up, one of `second_factors`. Passkeys belong to
+    `passkey_domain`, and pages of `allowed_origins` may ask for them; without one, to the server's own domain and
+    pages. `challenge_on` names what takes a solved challenge. With `password_check` members choose no password that is
+    guessed first. `on_member_delete` says whether what a member has created is deleted with it, or whether it chooses
+    (`ask`).
     """
 
     sign_up: SignUpPolicy
     login_id_form: LoginIdForm
     email_verification: Requirement
     second_factor: Requirement
+    second_factors: list[SecondFactorName]
     methods: SignInMethods
     passkey_domain: str | None
     allowed_origins: list[str]
@@ -202,6 +205,9 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     login_id_form: LoginIdForm | msgspec.UnsetType = msgspec.UNSET
     email_verification: Requirement | msgspec.UnsetType = msgspec.UNSET
     second_factor: Requirement | msgspec.UnsetType = msgspec.UNSET
+    second_factors: Annotated[list[SecondFactorName], msgspec.Meta(min_length=1, max_length=4)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
     methods: SignInMethodsChange = SignInMethodsChange()
     passkey_domain: Annotated[str, msgspec.Meta(max_length=253)] | msgspec.UnsetType | None = msgspec.UNSET
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET

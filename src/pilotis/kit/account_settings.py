@@ -19,6 +19,7 @@ Impersonation = Literal["off", "owner", "editor"]
 ChallengedAction = Literal["signup", "signin", "guest", "mail", "reset"]
 Font = Literal["system", "serif", "mono"]
 OnMemberDelete = Literal["keep", "delete", "ask"]
+SecondFactorName = Literal["passkey", "totp", "recovery_code", "email_code"]
 HookName = Literal["before_sign_up", "before_sign_in", "send_mail"]
 
 
@@ -65,6 +66,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     login_id_form: LoginIdForm = "any"
     email_verification: Requirement = "optional"
     second_factor: Requirement = "off"
+    second_factors: tuple[SecondFactorName, ...] = ("passkey", "totp", "recovery_code")
+    """What counts as one; a mailed code only beside a first factor that was no mail."""
     email_code: bool = False
     email_link: bool = False
     passkey: bool = False

@@ -21,6 +21,7 @@ class Entrant(msgspec.Struct, frozen=True):
     email: str | None
     factors: list[str]
     banned_until: datetime | None
+    password_by_mail: bool
 
 
 class Facts(msgspec.Struct, frozen=True):

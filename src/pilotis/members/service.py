@@ -871,7 +871,7 @@ class Members:
         self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, password_hash: str
     ) -> None:
         """Set a member's password by a proof, and end all its sessions."""
-        row = await store.set_password(connection, app.app_id, member_id, password_hash)
+        row = await store.set_password(connection, app.app_id, member_id, password_hash, by_mail=True)
         assert row is not None
         if await self._sessions.revoke_all(connection, app.app_id, member_id):
             event = events.about(events.MEMBER_SIGNED_OUT, actor, row)

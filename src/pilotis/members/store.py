@@ -378,7 +378,7 @@ async def replace_password(
     """
     tag = await connection.execute(
         """
-        update pilotis.members set password_hash = $4, updated_at = now()
+        update pilotis.members set password_hash = $4, password_by_mail = false, updated_at = now()
         where app_id = $1 and member_id = $2 and password_hash = coalesce($3, password_hash)
         """,
         app_id,
@@ -434,7 +434,7 @@ async def hand_over(
     row = await connection.fetchrow(
         f"""
         update pilotis.members
-        set email = $3, email_folded = $4, password_hash = $5,
+        set email = $3, email_folded = $4, password_hash = $5, password_by_mail = true,
             login_id = case when login_id = email_folded then $4 else login_id end, factors = '{{}}', updated_at = now()
         where app_id = $1 and member_id = $2 returning {_ITEM}
         """,
@@ -504,16 +504,20 @@ async def set_language(connection: Connection, app_id: UUID, member_id: str, lan
     )
 
 
-async def set_password(connection: Connection, app_id: UUID, member_id: str, password_hash: str) -> MemberData | None:
-    """Set a member's password, also one that had none, and return the member."""
+async def set_password(
+    connection: Connection, app_id: UUID, member_id: str, password_hash: str, *, by_mail: bool = False
+) -> MemberData | None:
+    """Set a member's password, also one that had none, and return the member; `by_mail` says that a mail proved it."""
     row = await connection.fetchrow(
         f"""
-        update pilotis.members set password_hash = $3, updated_at = now() where app_id = $1 and member_id = $2
+        update pilotis.members set password_hash = $3, password_by_mail = $4, updated_at = now()
+        where app_id = $1 and member_id = $2
         returning {_ITEM}
         """,
         app_id,
         member_id,
         password_hash,
+        by_mail,
     )
     return None if row is None else MemberData(**row)
 

@@ -13,6 +13,7 @@ from pilotis.accounts.factors.errors import (
     UpgradeUnfinishedError,
 )
 from pilotis.accounts.factors.examples import EXAMPLES
+from pilotis.accounts.factors.mailed import MailedFactors
 from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.factors.types import (
     NewRecoveryCodes,
@@ -27,7 +28,7 @@ from pilotis.accounts.factors.types import (
 )
 from pilotis.accounts.passkeys.errors import InvalidPasskeyError, PasskeyNotFoundError
 from pilotis.accounts.passkeys.service import Passkeys
-from pilotis.accounts.passkeys.types import PasskeySignIn
+from pilotis.accounts.passkeys.types import PasskeySignIn, SecondFactorStart, SecondFactorTicket
 from pilotis.accounts.reproofs import Reproofs
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
 from pilotis.http.api.principals import Access, ReauthenticationRequiredError, Role, console
@@ -45,8 +46,9 @@ _MEMBERS = "/v1/public/app-members"
 class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
     """Second factors, and proofs that a session is still its member's."""
 
-    def __init__(self, factors: Factors, passkeys: Passkeys, reproofs: Reproofs) -> None:
+    def __init__(self, factors: Factors, passkeys: Passkeys, mailed: MailedFactors, reproofs: Reproofs) -> None:
         self._factors = factors
+        self._mailed = mailed
         self._reproofs = reproofs
         self._passkeys = passkeys
 
@@ -70,7 +72,27 @@ class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         if body.passkey is not None:
             given = PasskeySignIn(body.ticket, body.passkey)
             return await self._passkeys.finish(call.app, call.client, given, call.user_agent)
+        if body.email_code is not None:
+            return await self._mailed.finish(call.app, call.client, body.ticket, body.email_code, call.user_agent)
         return await self._factors.finish(call.app, call.client, body, call.user_agent)
+
+    @post(
+        f"{_MEMBERS}/second-factor/start",
+        access=Access.PUBLIC_KEY,
+        needs_room=False,
+        errors=[LoginDisabledError, InvalidSecondFactorError, PasskeyNotFoundError],
+    )
+    async def begin_second_factor(self, call: Call, body: SecondFactorTicket) -> SecondFactorStart:
+        """Begin to finish a sign-in by a passkey, or where the app accepts that, by a mailed code.
+
+        `second-factor` then takes it as `passkey` or `email_code`. An address gets five such mails an hour.
+        """
+        if body.method == "email_code":
+            language = preferred(call.header(b"accept-language"))
+            await self._mailed.begin(call.app, call.client, body.ticket, language)
+            return SecondFactorStart(ticket=body.ticket, options=None)
+        challenge = await self._passkeys.begin_second_factor(call.app, body.ticket)
+        return SecondFactorStart(ticket=challenge.ticket, options=challenge.options)
 
     @post(
         f"{_MEMBERS}/me/reauthenticate",

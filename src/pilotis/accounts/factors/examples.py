@@ -23,6 +23,20 @@ EXAMPLES = [
         answer={"member_id": _ID, "nickname": "Grace", "access_token": "eyJ…", "refresh_token": "eyJ…"},
     ),
     Example(
+        route=f"POST {_MEMBERS}/second-factor/start",
+        operation="createSecondFactor",
+        body={"ticket": "$FACTOR_TOKEN"},
+        answer={
+            "ticket": "sf_…",
+            "options": {
+                "challenge": "…",
+                "rpId": "localhost",
+                "allowCredentials": [{"type": "public-key", "id": "…"}],
+                "userVerification": "required",
+            },
+        },
+    ),
+    Example(
         route=f"POST {_MEMBERS}/me/reauthenticate",
         operation="verifyOwnSession",
         body={"password": "correct horse battery"},

@@ -48,7 +48,6 @@ from pilotis.kit.passwords import Passwords
 from pilotis.mail.service import Mails, NewMail, Writer
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import settled
-from pilotis.members.hooks import Passes
 from pilotis.members.service import LoginDisabledError, Members, WrongPasswordError
 from pilotis.members.types import Method, SignedIn
 from pilotis.security.encryption.service import Secrets
@@ -93,7 +92,7 @@ class Factors:
 
         Raises `LoginDisabledError`, `TotpSetError`, `UpgradeUnfinishedError` and `ReauthenticationRequiredError`.
         """
-        if app.accounts.second_factor == "off":
+        if app.accounts.second_factor == "off" or "totp" not in app.accounts.second_factors:
             raise LoginDisabledError
         secret = totp.new_secret()
         vault = await self._vault(app)
@@ -179,7 +178,7 @@ class Factors:
         ticket = await self._members.gate.count_try(app.app_id, given.ticket)
         if ticket is None:
             raise InvalidSecondFactorError
-        await self._count(app, client, ticket.member_id)
+        await self.count(app, client, ticket.member_id)
         vault = await self._vault(app)
         writer = await self._mails.writer(app.app_id)
         async with self._database.transaction(app.app_id) as connection:
@@ -191,19 +190,10 @@ class Factors:
                 raise InvalidSecondFactorError
             if method == "recovery_code":
                 await self._tell(connection, writer, ticket.member_id)
-            actor = Actor("member", ticket.member_id, client.request_id)
-            methods: list[Method] = [*ticket.proven, method]
-            entered = await self._members.gate.admit(
-                connection,
-                app,
-                actor,
-                entrant,
-                methods,
-                agent,
-                session_id=ticket.session_id,
-                passes=Passes(ticket.member_id),
-            )
-        await self._rate_limits.forgive(app, _tries_key(app, ticket.member_id))
+            entered = await self._members.gate.complete(connection, app, client, ticket, entrant, method, agent)
+            if entered is None:
+                raise InvalidSecondFactorError
+        await self.forgive(app, ticket.member_id)
         return settled(entered)
 
     async def reauthenticate(
@@ -218,7 +208,7 @@ class Factors:
         if given.password is not None:
             await self._require_password(app, client, member, given.password)
         else:
-            await self._count(app, client, member.member_id)
+            await self.count(app, client, member.member_id)
         async with self._database.transaction(app.app_id) as connection:
             method: Method | None = "password"
             if given.password is None:
@@ -228,7 +218,7 @@ class Factors:
             level = 1 if method == "password" else 2
             when = await self._members.reprove(connection, app, member, method, level)
         if given.password is None:
-            await self._rate_limits.forgive(app, _tries_key(app, member.member_id))
+            await self.forgive(app, member.member_id)
         if when is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
         return Reauthenticated(access_token=self._members.access_token(app, member), auth_time=rfc3339(when))
@@ -248,7 +238,7 @@ class Factors:
             raise WrongPasswordError
         await self._rate_limits.forgive(app, key)
 
-    async def _count(self, app: AppInfo, client: Client, member_id: str) -> None:
+    async def count(self, app: AppInfo, client: Client, member_id: str) -> None:
         """Count a try of a member's second factor; the member gets a mail when there were too many."""
         try:
             await self._rate_limits.attempt_factor(client, app, _tries_key(app, member_id))
@@ -259,6 +249,10 @@ class Factors:
                 if await self._rate_limits.permits(connection, key, 1, _DAY_SECONDS):
                     await self._tell(connection, writer, member_id)
             raise
+
+    async def forgive(self, app: AppInfo, member_id: str) -> None:
+        """Forget the wrong tries of a member's second factor, after a right one."""
+        await self._rate_limits.forgive(app, _tries_key(app, member_id))
 
     @asynccontextmanager
     async def change(self, app: AppInfo) -> AsyncGenerator[tuple[Connection, Changed]]:

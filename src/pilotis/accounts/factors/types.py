@@ -58,18 +58,20 @@ class OwnFactors(msgspec.Struct, frozen=True, kw_only=True):
 class SecondFactor(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The ticket of a sign-in that needs a second factor, and one: a code of the authenticator app or of recovery.
 
-    A passkey is the answer of `navigator.credentials.get` to the options of `second-factor/start`.
+    A passkey is the answer of `navigator.credentials.get` to the options of `second-factor/start`, which also mails the
+    `email_code`.
     """
 
     ticket: Token
     totp: Code | None = None
     recovery_code: RecoveryCode | None = None
     passkey: dict[str, Any] | None = None
+    email_code: Code | None = None
 
     def __post_init__(self) -> None:
         """Require one factor."""
-        if [self.totp, self.recovery_code, self.passkey].count(None) != 2:
-            raise invalid("totp", "One of totp, recovery_code and passkey is expected.")
+        if [self.totp, self.recovery_code, self.passkey, self.email_code].count(None) != 3:
+            raise invalid("totp", "One of totp, recovery_code, passkey and email_code is expected.")
 
 
 class Reauthentication(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from pilotis.accounts.errors import LastWayInError
-from pilotis.accounts.factors.errors import InvalidSecondFactorError, LastFactorError, UpgradeUnfinishedError
+from pilotis.accounts.factors.errors import LastFactorError, UpgradeUnfinishedError
 from pilotis.accounts.passkeys.errors import InvalidPasskeyError, PasskeyNotFoundError, TooManyPasskeysError
 from pilotis.accounts.passkeys.examples import EXAMPLES
 from pilotis.accounts.passkeys.service import Passkeys
@@ -16,7 +16,6 @@ from pilotis.accounts.passkeys.types import (
     PasskeyChallenge,
     PasskeyChange,
     PasskeySignIn,
-    SecondFactorTicket,
 )
 from pilotis.http.api.endpoint import Endpoints, delete, patch, post
 from pilotis.http.api.principals import Access, ReauthenticationRequiredError
@@ -48,16 +47,6 @@ class PasskeyEndpoints(Endpoints, tag="App member authentication", examples=EXAM
     async def sign_in(self, call: Call, body: PasskeySignIn) -> SignedIn:
         """Sign in by a passkey, which is two factors by itself."""
         return await self._passkeys.sign_in(call.app, call.client, body, call.user_agent)
-
-    @post(
-        f"{_MEMBERS}/second-factor/start",
-        access=Access.PUBLIC_KEY,
-        needs_room=False,
-        errors=[LoginDisabledError, InvalidSecondFactorError, PasskeyNotFoundError],
-    )
-    async def begin_second_factor(self, call: Call, body: SecondFactorTicket) -> PasskeyChallenge:
-        """Begin to finish a sign-in by a passkey; `second-factor` then takes it as `passkey`."""
-        return await self._passkeys.begin_second_factor(call.app, body.ticket)
 
     @post(
         f"{_MEMBERS}/me/passkeys/start",

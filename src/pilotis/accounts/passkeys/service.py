@@ -30,7 +30,7 @@ from pilotis.kit.crypto import random_token, secret_hash
 from pilotis.members.gate.service import SecondFactorRequiredError, settled
 from pilotis.members.hooks import Passes
 from pilotis.members.service import LoginDisabledError, Members
-from pilotis.members.types import Method, SignedIn
+from pilotis.members.types import SignedIn
 from pilotis.oauth.links.service import MemberLinks
 
 if TYPE_CHECKING:
@@ -108,18 +108,9 @@ class Passkeys:
             if entrant is None or passkey.member_id != ticket.member_id:
                 raise InvalidSecondFactorError
             await self._use(connection, app, passkey)
-            actor = Actor("member", ticket.member_id, client.request_id)
-            methods: list[Method] = [*ticket.proven, "passkey"]
-            entered = await self._members.gate.admit(
-                connection,
-                app,
-                actor,
-                entrant,
-                methods,
-                agent,
-                session_id=ticket.session_id,
-                passes=Passes(ticket.member_id),
-            )
+            entered = await self._members.gate.complete(connection, app, client, ticket, entrant, "passkey", agent)
+            if entered is None:
+                raise InvalidSecondFactorError
         return settled(entered)
 
     async def begin_proof(self, app: AppInfo, member: MemberInfo) -> PasskeyChallenge:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -59,6 +59,14 @@ class DeletedPasskey(msgspec.Struct, frozen=True):
 
 
 class SecondFactorTicket(msgspec.Struct, forbid_unknown_fields=True):
-    """The ticket of a sign-in that needs a second factor."""
+    """The ticket of a sign-in that needs a second factor, and the one to begin with: a passkey, or a code by mail."""
 
     ticket: Token
+    method: Literal["passkey", "email_code"] = "passkey"
+
+
+class SecondFactorStart(msgspec.Struct, frozen=True, kw_only=True):
+    """The ticket that the second factor is sent with; `options` are for a passkey, null for a mailed code."""
+
+    ticket: str
+    options: JsonObject | None

@@ -16,7 +16,7 @@ from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
-from pilotis.http.api.principals import Actor, AppInfo, InvalidTokenError, TokenFault
+from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError, TokenFault
 from pilotis.kit import clock
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import secret_hash
@@ -37,6 +37,7 @@ _TICKET_PREFIX = "sf_"
 # Each counts as two factors together with what came before it, a passkey also alone: it asks for the user's finger,
 # face or code.
 _STRONG: frozenset[str] = frozenset(("passkey", "totp", "recovery_code"))
+_MAILED: Method = "email_code"
 _AMR = {"password": "pwd", "social": "fed", "email_code": "otp", "email_link": "otp", "passkey": "hwk"}
 
 
@@ -111,12 +112,15 @@ class Gate:
         if entrant.banned_until is not None and entrant.banned_until > clock.now():
             raise MemberBannedError(entrant.banned_until)
         level = 2 if _STRONG & set(methods) else 1
-        required = app.accounts.second_factor == "required"
-        has_factor = "totp" in entrant.factors or (required and bool(entrant.factors))
+        accepted = _accepted(app, entrant, methods[0])
+        required = app.accounts.second_factor == "required" and not entrant.is_guest
+        has_factor = "totp" in accepted or (required and bool(accepted))
+        # A mailed code is the second factor only where it comes second.
+        is_done = level == 2 or (accepted == [_MAILED] and _MAILED in methods[1:])
         return Admission(
-            awaits=[] if entrant.is_guest else _awaited(app, entrant.email, has_factor=level == 2 or has_factor),
+            awaits=[] if entrant.is_guest else _awaited(app, entrant.email, has_factor=is_done or has_factor),
             level=level,
-            needs_factor=level == 1 and has_factor,
+            needs_factor=has_factor and not is_done,
         )
 
     async def lock(self, connection: Connection, app_id: UUID, member_id: str) -> Entrant:
@@ -166,6 +170,33 @@ class Gate:
             refresh_token=tokens.refresh_token,
         )
 
+    async def complete(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        client: Client,
+        ticket: Ticket,
+        entrant: Entrant,
+        method: Method,
+        agent: str | None,
+    ) -> SignedIn | SecondFactorRequiredError | None:
+        """Finish the sign-in of a ticket that was used, by a second factor; see `admit`.
+
+        None for a factor that the app does not accept.
+        """
+        if method not in _accepted(app, entrant, ticket.proven[0]):
+            return None
+        actor = Actor("member", ticket.member_id, client.request_id)
+        methods: list[Method] = [*ticket.proven, method]
+        passes = Passes(ticket.member_id)
+        return await self.admit(
+            connection, app, actor, entrant, methods, agent, session_id=ticket.session_id, passes=passes
+        )
+
+    def accepts_mail(self, app: AppInfo, entrant: Entrant, ticket: Ticket) -> bool:
+        """Return whether a mailed code finishes the sign-in of a ticket."""
+        return _MAILED in _accepted(app, entrant, ticket.proven[0])
+
     def require_pass(self, app: AppInfo, entrant: Entrant, methods: Sequence[Method], passes: Passes) -> None:
         """Raise `HookDueError` unless the app's hook lets the member in."""
         payload = {"email": entrant.email, "nickname": entrant.nickname, "method": methods[0]}
@@ -214,7 +245,7 @@ class Gate:
             password_version(entrant.password_hash),
             TICKET_LIFETIME,
         )
-        return SecondFactorRequiredError(minted.text, entrant.factors, expires_at)
+        return SecondFactorRequiredError(minted.text, _accepted(app, entrant, methods[0]), expires_at)
 
     async def count_try(self, app_id: UUID, text: str) -> Ticket | None:
         """Count a try of a ticket and return it; None for an unknown or expired one, or after five tries."""
@@ -224,12 +255,16 @@ class Gate:
 
     async def challenge(self, app_id: UUID, text: str, challenge: bytes) -> Ticket | None:
         """Set what a passkey has to sign for a ticket, and return it; None for an unknown or expired one."""
-        ticket = None
-        if app_of(_TICKET_PREFIX, text) == app_id:
-            ticket = await ticket_store.read(self._database, app_id, secret_hash(text))
+        ticket = await self.read(app_id, text)
         if ticket is not None:
             await ticket_store.set_challenge(self._database, app_id, ticket.ticket_hash, challenge)
         return ticket
+
+    async def read(self, app_id: UUID, text: str) -> Ticket | None:
+        """Return a ticket without a try; None for an unknown or expired one, or after five tries."""
+        if app_of(_TICKET_PREFIX, text) != app_id:
+            return None
+        return await ticket_store.read(self._database, app_id, secret_hash(text))
 
     async def use(self, connection: Connection, app_id: UUID, ticket: Ticket) -> Entrant | None:
         """Use a ticket and return its locked member; None if it was used, or if the password has changed."""
@@ -260,6 +295,19 @@ def require_complete(awaits: Sequence[str]) -> None:
         raise EmailNotVerifiedError
     if "factor" in awaits:
         raise SecondFactorEnrolmentRequiredError
+
+
+def _accepted(app: AppInfo, entrant: Entrant, first: Method) -> list[str]:
+    """Return the second factors of a member that the app accepts after a first one.
+
+    A code by mail adds nothing to what a mail has proved, nor to an authenticator app that the member prefers.
+    """
+    named = app.accounts.second_factors
+    accepted: list[str] = [factor for factor in entrant.factors if factor in named]
+    is_mail = first in {"email_code", "email_link"} or (first == "password" and entrant.password_by_mail)
+    if _MAILED in named and entrant.email is not None and not is_mail and not accepted:
+        accepted.append(_MAILED)
+    return accepted
 
 
 def _awaited(app: AppInfo, email: str | None, *, has_factor: bool) -> list[str]:

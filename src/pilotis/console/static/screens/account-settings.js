@@ -68,6 +68,19 @@ export function AccountSettings() {
         ${choice("sign_up")} ${choice("login_id_form")} ${choice("email_verification")} ${choice("second_factor")}
         ${choice("on_member_delete")} ${choice("impersonation")}
       </div>
+      ${data.second_factor === "required" && toggle(
+        "mail-factor",
+        words.mailFactor,
+        words.mailFactorText,
+        data.second_factors.includes("email_code"),
+        (on) =>
+          change({
+            second_factors: [
+              ...data.second_factors.filter((name) => name !== "email_code"),
+              ...(on ? ["email_code"] : []),
+            ],
+          }),
+      )}
       ${toggle("password_check", words.password_check, words.password_check_text, data.password_check, (on) =>
         change({ password_check: on }),
       )}

@@ -1011,6 +1011,8 @@ export default {
       on_member_delete_text: "Rows and files that it has created.",
       impersonation: "Acting as a member",
       impersonation_text: "With a reason that is recorded, for 15 minutes; the member sees it.",
+      mailFactor: "A code by mail is enough",
+      mailFactorText: "Beside a password or a vendor, for members without a passkey or an authenticator app.",
       password_check: "Refuse common passwords",
       password_check_text: "The 30,000 commonest, the member's own name, and those known from breaches.",
       choices: {

@@ -992,6 +992,8 @@ export default {
       on_member_delete_text: "회원이 만든 행과 파일입니다.",
       impersonation: "회원으로 행동하기",
       impersonation_text: "이유를 기록하고 15분 동안이며 회원도 볼 수 있습니다.",
+      mailFactor: "메일 코드로 충분함",
+      mailFactorText: "패스키나 인증 앱이 없는 회원이 비밀번호나 외부 서비스로 로그인할 때 사용합니다.",
       password_check: "흔한 비밀번호 거부",
       password_check_text: "가장 흔한 30,000개, 회원 자신의 이름, 유출이 알려진 비밀번호입니다.",
       choices: {
