@@ -67,6 +67,8 @@ DATA_LAYERS = [
 # Exceptions to "through its service or its types": modules without I/O that another feature computes with.
 EXCEPTIONS = {
     "accounts.factors.errors",
+    "accounts.passkeys.ceremony",
+    "accounts.passkeys.errors",
     "apps.keys",
     "functions.webhook_form",
     "security.encryption.cipher",

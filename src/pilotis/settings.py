@@ -90,6 +90,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Origin of the console, the only one that may call console routes from a browser; by default that of
     `base_url`.
     """
+    console_second_factor: Literal["optional", "required"] = "optional"
+    """Whether console users reach apps only once they have set up a second factor."""
     metrics_host: str = "127.0.0.1"
     """Address on which Prometheus' `/metrics` listens; it requires no credential."""
     metrics_port: Port | None = None

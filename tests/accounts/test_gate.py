@@ -25,7 +25,7 @@ class TestSettings:
         async with app.client() as client:
             shown = (await client.get("/v1/public/account-settings")).json()
         # Which functions decide is the app's own affair.
-        del after["hooks"], after["impersonation"], after["on_sign_up"]
+        del after["hooks"], after["impersonation"], after["on_sign_up"], after["team_second_factor"]
         assert shown == {
             **after,
             "guests": True,

@@ -11,6 +11,7 @@ import uuid
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import asyncpg
@@ -124,6 +125,8 @@ _NEEDED = {
 _OWN_USER = {"listApps", "replaceUserPassword", "listOwnAuditEntries", "resetUserPassword", "deleteOwnSession"}
 _OWN_USER |= {"createUserTotp", "completeUserTotp", "deleteUserTotp", "createUserRecoveryCodes", "verifyUserSession"}
 _OWN_USER |= {"completeUserSignIn", "completeConsoleSignIn", "getUserFactors"}
+_OWN_USER |= {"createUserPasskey", "createUserPasskeyChallenge", "deleteUserPasskey"}
+_OWN_USER |= {"completeUserPasskeySignIn", "signInToConsoleByPasskey"}
 _OWN_USER |= {"getPreferences", "replacePreferences", "listOwnSessions"}
 
 
@@ -861,6 +864,63 @@ class World:
         page = "http://localhost:5173/signed-in"
         self._of_app("PUT", "/oauth/settings", {"login_redirect_uris": [page]})
         return page
+
+    @cached_property
+    def _user_key(self) -> SecurityKey:
+        return SecurityKey(str(urlsplit(self._server.url).hostname), self._server.url)
+
+    @cached_property
+    def _user_attestation(self) -> tuple[str, dict[str, Any]]:
+        start = self._asked("POST", "/v1/auth/factors/passkeys/start", self._console_headers)
+        return start["ticket"], self._user_key.create(start["options"])
+
+    @property
+    def user_attestation_token(self) -> str:
+        return self._user_attestation[0]
+
+    @property
+    def new_user_credential_id(self) -> str:
+        return str(self._user_attestation[1]["id"])
+
+    @property
+    def new_user_client_data_token(self) -> str:
+        return str(self._user_attestation[1]["response"]["clientDataJSON"])
+
+    @property
+    def new_user_object_token(self) -> str:
+        return str(self._user_attestation[1]["response"]["attestationObject"])
+
+    @cached_property
+    def user_passkey_id(self) -> str:
+        ticket, credential = self._user_attestation
+        body = {"ticket": ticket, "credential": credential}
+        return str(self._asked("POST", "/v1/auth/factors/passkeys", self._console_headers, body)["id"])
+
+    @cached_property
+    def _user_assertion(self) -> tuple[str, dict[str, Any]]:
+        assert self.user_passkey_id
+        start = self._asked("POST", "/v1/auth/passkey-sign-in/start", {})
+        return start["ticket"], self._user_key.sign(start["options"])
+
+    @property
+    def user_assertion_token(self) -> str:
+        return self._user_assertion[0]
+
+    @property
+    def user_credential_id(self) -> str:
+        return str(self._user_assertion[1]["id"])
+
+    @property
+    def user_client_data_token(self) -> str:
+        return str(self._user_assertion[1]["response"]["clientDataJSON"])
+
+    @property
+    def user_authenticator_token(self) -> str:
+        return str(self._user_assertion[1]["response"]["authenticatorData"])
+
+    @property
+    def user_signature_token(self) -> str:
+        return str(self._user_assertion[1]["response"]["signature"])
 
     @cached_property
     def user_totp_number(self) -> str:

@@ -188,4 +188,4 @@ def test_sixteen_who_change_the_factors_at_once_wait_for_each_other(client: http
     assert time.monotonic() - begun < 5
     assert found.count(200) >= 1
     user.call("DELETE", "/auth/factors/totp")
-    assert user.call("GET", "/auth/factors").json() == {"totp": None, "recovery_codes": {"left": 0}}
+    assert user.call("GET", "/auth/factors").json() == {"totp": None, "recovery_codes": {"left": 0}, "passkeys": []}

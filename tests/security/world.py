@@ -339,6 +339,14 @@ async def _passkey_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) ->
     return await _one(operator, query, tenant.app.app_id, tenant.member["member_id"])
 
 
+async def _user_passkey_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    query = """
+        insert into pilotis.user_passkeys (passkey_id, user_id, credential_id, credential, name, sign_count, is_synced)
+        values (gen_random_uuid(), $1, uuid_send(gen_random_uuid()), '', 'Phone', 0, false) returning passkey_id
+    """
+    return await _one(operator, query, UUID(_claims(tenant.owner["access_token"])["sub"]))
+
+
 async def _key_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
     table = "secret_keys" if "secret" in endpoint.path else "public_keys"
     query = f"select key_id from pilotis.{table} where app_id = $1 order by created_at limit 1"
@@ -662,6 +670,7 @@ PROVIDERS: dict[str, Provider] = {
     "member_id": _member_id,
     "session_id": _session_id,
     "passkey_id": _passkey_id,
+    "user_passkey_id": _user_passkey_id,
     "key_id": _key_id,
     "user_id": _user_id,
     "invitation_id": _invitation_id,

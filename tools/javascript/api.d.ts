@@ -136,6 +136,7 @@ declare namespace Api {
     on_member_delete: "ask" | "delete" | "keep";
     sign_up_fields: Array<SignUpField>;
     impersonation: "editor" | "off" | "owner";
+    team_second_factor: boolean;
     hooks: AccountHooks;
     on_sign_up: Array<SignUpRow>;
   }
@@ -2579,6 +2580,7 @@ declare namespace Api {
   interface UserFactors {
     totp: TotpFactor | null;
     recovery_codes: RecoveryCodesLeft;
+    passkeys: Array<Passkey>;
   }
   interface UserPreferences {
     preferences: Record<string, any>;
@@ -2858,6 +2860,7 @@ declare namespace Api {
     "DELETE /v1/apps/{}/webhooks/{}": Deleted;
     "DELETE /v1/apps/{}/workflows/{}": Deleted;
     "DELETE /v1/apps/{}/workflows/{}/trigger": Deleted;
+    "DELETE /v1/auth/factors/passkeys/{}": Deleted;
     "DELETE /v1/auth/factors/totp": Deleted;
     "DELETE /v1/auth/session": Deleted;
     "DELETE /v1/auth/sessions/{}": Deleted;
@@ -3146,17 +3149,22 @@ declare namespace Api {
     "POST /v1/apps/{}/workflows/{}/executions/{}/replay": Accepted;
     "POST /v1/apps/{}/workflows/{}/trigger": WorkflowTrigger;
     "POST /v1/apps/{}/workflows/{}/trigger/rotate": WorkflowTrigger;
+    "POST /v1/auth/factors/passkeys": Passkey;
+    "POST /v1/auth/factors/passkeys/start": PasskeyChallenge;
     "POST /v1/auth/factors/recovery-codes": RecoveryCodesInput;
     "POST /v1/auth/factors/totp": TotpInput;
     "POST /v1/auth/factors/totp/confirm": RecoveryCodesInput;
     "POST /v1/auth/logout": Confirmation;
     "POST /v1/auth/oauth/exchange": Exchanged;
+    "POST /v1/auth/passkey-sign-in": SignedInUser;
+    "POST /v1/auth/passkey-sign-in/start": PasskeyChallenge;
     "POST /v1/auth/password-reset": SignedInUser;
     "POST /v1/auth/password-reset/request": Confirmation;
     "POST /v1/auth/re-issue": TokenPair;
     "POST /v1/auth/reauthenticate": Reproved;
     "POST /v1/auth/second-factor": SignedInUser;
     "POST /v1/auth/session": ConsoleSession;
+    "POST /v1/auth/session/passkey": ConsoleSession;
     "POST /v1/auth/session/refresh": ConsoleSession;
     "POST /v1/auth/session/second-factor": ConsoleSession;
     "POST /v1/auth/signin": SignedInUser;

@@ -265,13 +265,14 @@
 
   /** What a form says of the app's own fields. @param {HTMLFormElement} form */
   function profileOf(form) {
-    const given = settings.fields.flatMap(({ name, type }) => {
+    /** @type {Record<string, string | number | boolean>} */
+    const profile = {};
+    for (const { name, type } of settings.fields) {
       const input = /** @type {HTMLInputElement} */ (form.elements.namedItem(`profile.${name}`));
-      if (type === "boolean") return [[name, input.checked]];
-      const isNumber = ["int", "number"].includes(type);
-      return input.value === "" ? [] : [[name, isNumber ? input.valueAsNumber : input.value]];
-    });
-    return settings.fields.length ? { profile: Object.fromEntries(given) } : {};
+      if (type === "boolean") profile[name] = input.checked;
+      else if (input.value !== "") profile[name] = ["int", "number"].includes(type) ? input.valueAsNumber : input.value;
+    }
+    return settings.fields.length ? { profile } : {};
   }
 
   /** Show what the app asks for when it makes a member. @param {HTMLElement} place @param {string} prefix */

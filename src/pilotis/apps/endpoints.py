@@ -30,6 +30,7 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
 from pilotis.http.api.principals import Access, ReauthenticationRequiredError, RoleRequiredError
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, ItemPage, Paging
+from pilotis.members.gate.service import SecondFactorEnrolmentRequiredError
 from pilotis.users.service import AppCreationNotAllowedError
 
 
@@ -120,12 +121,18 @@ class AppSettingsEndpoints(Endpoints, tag="App settings", examples=EXAMPLES):
         """Read how members make accounts and prove who they are."""
         return self._settings.accounts(call.app)
 
-    @patch("/v1/apps/:app_id/account-settings", access=Access.APP_OWNER)
+    @patch(
+        "/v1/apps/:app_id/account-settings",
+        access=Access.APP_OWNER,
+        errors=[SecondFactorEnrolmentRequiredError],
+    )
     async def change_accounts(self, call: Call, app_id: UUID, body: AccountSettingsChange) -> AppAccountSettings:
         """Change how members make accounts and prove who they are; absent settings stay as they are.
 
         Sessions that have begun go on as they are; a setting that requires a proof applies to the next sign-in.
         """
+        if body.team_second_factor is True and call.user.level < 2:
+            raise SecondFactorEnrolmentRequiredError("Sign in with a second factor of your own first.")
         return await self._settings.change_accounts(app_id, call.actor, body)
 
     @get("/v1/apps/:app_id/limits", access=Access.APP_VIEWER)

@@ -220,6 +220,7 @@ def _app_accounts(stored: account_settings.AccountSettings, *, has_passwords: bo
         **_account_fields(stored, has_passwords=has_passwords),
         hooks=hooks,
         impersonation=stored.impersonation,
+        team_second_factor=stored.team_second_factor,
         on_sign_up=[SignUpRow(table=row.table, data=row.data, guests=row.guests) for row in stored.on_sign_up],
     )
 

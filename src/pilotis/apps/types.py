@@ -171,12 +171,13 @@ class AccountHooks(msgspec.Struct, frozen=True, kw_only=True):
 class AppAccountSettings(AccountSettings, frozen=True, kw_only=True):
     """How an app's members make accounts and prove who they are, and the functions bound to that.
 
-    `impersonation` is the role on the app from which on its team may act as members. `on_sign_up` are the rows that are
+    `impersonation` is the role on the app from which on its team may act as members. With `team_second_factor` console
+    users reach the app only once they have set up a second factor. `on_sign_up` are the rows that are
     made with each member, from which `sign_up_fields` follow.
     """
 
     impersonation: Impersonation
-
+    team_second_factor: bool
     hooks: AccountHooks
     on_sign_up: list[SignUpRow]
 
@@ -213,6 +214,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
     hooks: AccountHooksChange = AccountHooksChange()
     impersonation: Impersonation | msgspec.UnsetType = msgspec.UNSET
+    team_second_factor: bool | msgspec.UnsetType = msgspec.UNSET
     theme: AccountTheme | msgspec.UnsetType = msgspec.UNSET
     challenge_on: Annotated[list[ChallengedAction], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET
     password_check: bool | msgspec.UnsetType = msgspec.UNSET

@@ -9,6 +9,7 @@ from typing import Annotated
 from uuid import UUID
 
 from pilotis.accounts.factors.errors import InvalidSecondFactorError
+from pilotis.accounts.passkeys.errors import InvalidPasskeyError
 from pilotis.console.assets import Asset, Assets
 from pilotis.console.context import Contexts
 from pilotis.console.examples import ATTENTION_EXAMPLES, CONTEXT_EXAMPLES, EXAMPLES, EXPOSURE_EXAMPLES, USAGE_EXAMPLES
@@ -20,6 +21,7 @@ from pilotis.console.types import (
     ConsoleSession,
     ExposureReport,
     RequestContext,
+    SessionPasskey,
     SessionSecondFactor,
     SessionStart,
     Usage,
@@ -132,6 +134,20 @@ class ConsoleEndpoints(Endpoints, tag="Console", examples=EXAMPLES):
     async def finish(self, call: Call, body: SessionSecondFactor) -> Reply:
         """Finish a sign-in in a browser that answered 401 `SECOND_FACTOR_REQUIRED`, by its ticket and a factor."""
         return _reply(await self._sessions.finish(call.client, body, call.header(b"user-agent")))
+
+    @post(
+        "/v1/auth/session/passkey",
+        access=Access.OPEN,
+        needs_room=False,
+        console=True,
+        origins="own",
+        rate="signup",
+        returns=ConsoleSession,
+        errors=[InvalidPasskeyError, UserInactiveError, OriginNotAllowedError],
+    )
+    async def start_by_passkey(self, call: Call, body: SessionPasskey) -> Reply:
+        """Sign a console user in in a browser by a passkey, which is two factors by itself."""
+        return _reply(await self._sessions.start_by_passkey(call.client, body, call.header(b"user-agent")))
 
     @post(
         "/v1/auth/session/refresh",

@@ -41,6 +41,26 @@ EXAMPLES = [
         answer={**_SESSION, "email": "…"},
     ),
     Example(
+        route="POST /v1/auth/session/passkey",
+        operation="signInToConsoleByPasskey",
+        headers=_OWN,
+        body={
+            "ticket": "$USER_ASSERTION_TOKEN",
+            "credential": {
+                "id": "$USER_CREDENTIAL_ID",
+                "rawId": "$USER_CREDENTIAL_ID",
+                "type": "public-key",
+                "clientExtensionResults": {},
+                "response": {
+                    "clientDataJSON": "$USER_CLIENT_DATA_TOKEN",
+                    "authenticatorData": "$USER_AUTHENTICATOR_TOKEN",
+                    "signature": "$USER_SIGNATURE_TOKEN",
+                },
+            },
+        },
+        answer={**_SESSION, "email": "…"},
+    ),
+    Example(
         route="POST /v1/auth/session/refresh", operation="refreshConsoleSession", headers=_BROWSER, answer=_SESSION
     ),
     Example(

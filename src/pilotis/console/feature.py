@@ -65,7 +65,7 @@ def feature(
 ) -> ConsoleFeature:
     """Return the feature."""
     assets = Assets()
-    sessions = BrowserSessions(users.users, user_accounts.factors, floor.sessions, floor.limits)
+    sessions = BrowserSessions(users.users, user_accounts.factors, user_accounts.passkeys, floor.sessions, floor.limits)
 
     async def exposure(app: AppInfo) -> Exposure:
         keys = await apps.keyring.in_force(app.app_id, secret=False)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import UUID
 
-from pilotis.console.types import ConsoleSession, SessionSecondFactor, SessionStart
+from pilotis.console.types import ConsoleSession, SessionPasskey, SessionSecondFactor, SessionStart
 from pilotis.http.api.cookies import SetCookie
 from pilotis.http.api.principals import Client, InvalidTokenError
 from pilotis.limits import Limits
 from pilotis.security.sessions.service import Sessions, refresh_lifetime
+from pilotis.user_accounts.passkeys.service import UserPasskeys
 from pilotis.user_accounts.service import UserFactorService
 from pilotis.users.service import Users
 from pilotis.users.types import SignedInUser, UserSignIn
@@ -30,9 +31,17 @@ class Opened(NamedTuple):
 class BrowserSessions:
     """Starts, refreshes and ends the sessions of browsers."""
 
-    def __init__(self, users: Users, factors: UserFactorService, sessions: Sessions, limits: Limits) -> None:
+    def __init__(
+        self,
+        users: Users,
+        factors: UserFactorService,
+        passkeys: UserPasskeys,
+        sessions: Sessions,
+        limits: Limits,
+    ) -> None:
         self._users = users
         self._factors = factors
+        self._passkeys = passkeys
         self._sessions = sessions
         self._limits = limits
 
@@ -44,6 +53,11 @@ class BrowserSessions:
     async def finish(self, client: Client, given: SessionSecondFactor, agent: str | None) -> Opened:
         """Finish a sign-in by a second factor; raises the errors of `UserFactorService.finish`."""
         signed_in = await self._factors.finish(client, given, agent)
+        return await self._opened(signed_in, is_kept=given.remember)
+
+    async def start_by_passkey(self, client: Client, given: SessionPasskey, agent: str | None) -> Opened:
+        """Sign in by a passkey; raises the errors of `UserPasskeys.sign_in`."""
+        signed_in = await self._passkeys.sign_in(client, given, agent)
         return await self._opened(signed_in, is_kept=given.remember)
 
     async def _opened(self, signed_in: SignedInUser, *, is_kept: bool) -> Opened:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.accounts.passkeys.types import PasskeySignIn
 from pilotis.user_accounts.types import UserSecondFactor
 from pilotis.users.types import Email, Password
 
@@ -37,6 +38,12 @@ class SessionStart(msgspec.Struct, forbid_unknown_fields=True):
 
 class SessionSecondFactor(UserSecondFactor, forbid_unknown_fields=True, kw_only=True):
     """The ticket of a sign-in, and its second factor. With `remember`, the session outlives the browser."""
+
+    remember: bool = False
+
+
+class SessionPasskey(PasskeySignIn, forbid_unknown_fields=True, kw_only=True):
+    """A passkey's answer with its ticket. With `remember`, the session outlives the browser."""
 
     remember: bool = False
 

@@ -80,6 +80,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """What members do only with a solved puzzle."""
     impersonation: Impersonation = "off"
     """Who of the app's team may act as its members."""
+    team_second_factor: bool = False
+    """Whether console users reach the app only with a second factor."""
     password_check: bool = False
     """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"

@@ -20,13 +20,16 @@ from pilotis.http.api.principals import (
     MemberInfo,
     OAuthClient,
     Presumption,
+    ReauthenticationRequiredError,
     Role,
     RoleRequiredError,
     SecretKey,
     TokenCall,
     TokenFault,
+    UserInfo,
 )
 from pilotis.members.administration.service import MemberNotFoundError
+from pilotis.members.gate.service import SecondFactorEnrolmentRequiredError
 from pilotis.members.service import GUEST_PREFIX, Members
 from pilotis.security.function_tokens.service import FunctionTokens
 from pilotis.security.sessions.service import CONSOLE, Sessions, TokenPair
@@ -51,7 +54,11 @@ class Authentication:
         sessions: Sessions,
         oauth: OAuthTokens,
         functions: FunctionTokens,
+        *,
+        needs_second_factor: bool = False,
     ) -> None:
+        """With `needs_second_factor` console users reach apps only with one."""
+        self._needs_second_factor = needs_second_factor
         self._apps = apps
         self._members = members
         self._users = users
@@ -75,7 +82,7 @@ class Authentication:
             user, role = await self._users.authenticate_on(token, app.app_id)
             if role is None:
                 raise RoleRequiredError("You have no role on this app.")
-            return AppUser(app, user, role)
+            return self._on_app(app, user, role)
         _refuse_key(token)
         app_id, member = await self._members.authenticate(token)
         if app_id != app.app_id:
@@ -140,7 +147,17 @@ class Authentication:
             raise AppNotFoundError
         if held < role:
             raise RoleRequiredError
-        return AppUser(await self._apps.by_id(app_id), user, held)
+        return self._on_app(await self._apps.by_id(app_id), user, held)
+
+    def _on_app(self, app: AppInfo, user: UserInfo, role: Role) -> AppUser:
+        """Return a console user's principal, once it has a second factor where the server or the app requires one."""
+        if (self._needs_second_factor or app.accounts.team_second_factor) and user.level < 2:
+            if user.factors:
+                raise ReauthenticationRequiredError(user.factors)
+            raise SecondFactorEnrolmentRequiredError(
+                "Set up a second factor in your profile first: it is required here."
+            )
+        return AppUser(app, user, role)
 
     async def acting(self, user: AppUser, member_id: str, request_id: str) -> AppMember:
         """Return a member as whom a console user reads, and record it; 404 if the app has no such member."""

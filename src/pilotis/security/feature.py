@@ -45,7 +45,13 @@ def feature(
     """Return the feature."""
     function_tokens = FunctionTokens(floor.database, TokenSigner(floor.signing_keys), apps.apps.by_id)
     authentication = Authentication(
-        apps.apps, members.members, users.users, floor.sessions, oauth.access_tokens, function_tokens
+        apps.apps,
+        members.members,
+        users.users,
+        floor.sessions,
+        oauth.access_tokens,
+        function_tokens,
+        needs_second_factor=floor.settings.console_second_factor == "required",
     )
     idempotency_keys = IdempotencyKeys(floor.database, floor.secrets, floor.jobs.node_id)
     return SecurityFeature(

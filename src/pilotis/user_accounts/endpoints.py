@@ -9,6 +9,7 @@ from pilotis.accounts.factors.errors import (
     UpgradeUnfinishedError,
 )
 from pilotis.accounts.factors.types import NewRecoveryCodes, NewTotp, TotpCode
+from pilotis.accounts.passkeys.errors import InvalidPasskeyError
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
 from pilotis.http.api.principals import Access, ReauthenticationRequiredError
 from pilotis.http.api.request import Call
@@ -18,6 +19,7 @@ from pilotis.kit.languages import preferred
 from pilotis.members.service import WrongPasswordError
 from pilotis.members.types import Confirmation
 from pilotis.user_accounts.examples import EXAMPLES
+from pilotis.user_accounts.passkeys.service import UserPasskeys
 from pilotis.user_accounts.resets import UserResets
 from pilotis.user_accounts.service import UserFactorService
 from pilotis.user_accounts.types import (
@@ -35,8 +37,9 @@ _FACTORS = "/v1/auth/factors"
 class UserFactorEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
     """Second factors of console users."""
 
-    def __init__(self, factors: UserFactorService, resets: UserResets) -> None:
+    def __init__(self, factors: UserFactorService, passkeys: UserPasskeys, resets: UserResets) -> None:
         self._factors = factors
+        self._passkeys = passkeys
         self._resets = resets
 
     @post(
@@ -57,19 +60,27 @@ class UserFactorEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
         "/v1/auth/reauthenticate",
         access=Access.CONSOLE,
         needs_room=False,
-        errors=[InvalidSecondFactorError, WrongPasswordError, ReauthenticationRequiredError, RateLimitedError],
+        errors=[
+            InvalidSecondFactorError,
+            InvalidPasskeyError,
+            WrongPasswordError,
+            ReauthenticationRequiredError,
+            RateLimitedError,
+        ],
     )
     async def reauthenticate(self, call: Call, body: UserReauthentication) -> Reproved:
         """Prove again who the signed-in console user is, for routes that answer 403 `REAUTHENTICATION_REQUIRED`.
 
-        A user with an authenticator app proves it by that, any other by the password.
+        A user with an authenticator app or a passkey proves it by that, any other by the password.
         """
+        if body.passkey is not None:
+            return await self._passkeys.reauthenticate(call.user, body.ticket or "", body.passkey)
         return await self._factors.reauthenticate(call.client, call.user, body)
 
     @get(_FACTORS, access=Access.CONSOLE)
     async def own(self, call: Call) -> UserFactors:
         """Read which second factors the signed-in console user has."""
-        return await self._factors.own(call.user)
+        return await self._factors.own(call.user, await self._passkeys.own(call.user.user_id))
 
     @post(
         f"{_FACTORS}/totp",

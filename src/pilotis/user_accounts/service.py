@@ -21,6 +21,7 @@ from pilotis.accounts.factors.types import (
     RecoveryCodesLeft,
     TotpFactor,
 )
+from pilotis.accounts.passkeys.types import Passkey
 from pilotis.db.pool import Database
 from pilotis.db.versions import is_known_everywhere
 from pilotis.http.api.principals import (
@@ -39,6 +40,7 @@ from pilotis.security.encryption.types import Purpose
 from pilotis.security.rate_limits import RateLimits
 from pilotis.security.sessions.service import CONSOLE
 from pilotis.user_accounts import store
+from pilotis.user_accounts.passkeys import store as passkey_store
 from pilotis.user_accounts.types import Reproved, UserFactors, UserReauthentication, UserSecondFactor
 from pilotis.users.service import Users
 from pilotis.users.types import SignedInUser
@@ -55,13 +57,14 @@ class UserFactorService:
         self._rate_limits = rate_limits
         self._secrets = secrets
 
-    async def own(self, user: UserInfo) -> UserFactors:
-        """Return the signed-in console user's second factors."""
+    async def own(self, user: UserInfo, passkeys: list[Passkey]) -> UserFactors:
+        """Return the signed-in console user's second factors, of which `passkeys` are known."""
         found = await store.totp(self._database.of(CONSOLE), user.user_id)
         left = await store.recovery_codes(self._database.of(CONSOLE), user.user_id)
         return UserFactors(
             totp=TotpFactor(rfc3339(found.confirmed_at)) if found and found.confirmed_at else None,
             recovery_codes=RecoveryCodesLeft(len(left)),
+            passkeys=passkeys,
         )
 
     async def begin_totp(self, user: UserInfo) -> NewTotp:
@@ -94,8 +97,7 @@ class UserFactorService:
             if not await self._use_totp(connection, user.user_id, code, confirmed=False):
                 raise InvalidSecondFactorError
             codes = await self._new_codes(connection, user.user_id)
-            kinds = ["totp", "recovery_code"]
-            await self._users.set_factors(connection, actor, user.user_id, kinds, "user.add_factor")
+            await self.record_kinds(connection, actor, user.user_id, "user.add_factor")
             await self._users.reprove(connection, user, "totp", 2)
         return codes
 
@@ -105,7 +107,7 @@ class UserFactorService:
             await self._users.lock(connection, user.user_id)
             if not await store.delete_all(connection, user.user_id):
                 raise FactorNotFoundError
-            await self._users.set_factors(connection, actor, user.user_id, [], "user.remove_factor")
+            await self.record_kinds(connection, actor, user.user_id, "user.remove_factor")
 
     async def reset(self, email: str) -> UUID:
         """Remove the second factors of a console user that has lost them, for the operator, and return its id.
@@ -116,7 +118,8 @@ class UserFactorService:
         async with self._database.transaction(CONSOLE) as connection:
             await self._users.lock(connection, user_id)
             await store.delete_all(connection, user_id)
-            await self._users.set_factors(connection, OPERATOR, user_id, [], "user.reset_factors")
+            await passkey_store.delete_all(connection, user_id)
+            await self.record_kinds(connection, OPERATOR, user_id, "user.reset_factors")
         return user_id
 
     async def renew_recovery_codes(self, actor: Actor, user: UserInfo) -> NewRecoveryCodes:
@@ -127,8 +130,7 @@ class UserFactorService:
             if found is None or found.confirmed_at is None:
                 raise FactorNotFoundError
             codes = await self._new_codes(connection, user.user_id)
-            kinds = ["totp", "recovery_code"]
-            await self._users.set_factors(connection, actor, user.user_id, kinds, "user.renew_recovery_codes")
+            await self.record_kinds(connection, actor, user.user_id, "user.renew_recovery_codes")
         return codes
 
     async def finish(self, client: Client, given: UserSecondFactor, agent: str | None) -> SignedInUser:
@@ -159,6 +161,7 @@ class UserFactorService:
         if given.password is None:
             await self._rate_limits.attempt_factor(client, None, key)
         elif user.factors:
+            # Nothing weaker than the second factor.
             raise ReauthenticationRequiredError(user.factors)
         else:
             await self._users.require_password(client, user.user_id, given.password)
@@ -175,6 +178,14 @@ class UserFactorService:
         if when is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
         return Reproved(rfc3339(when))
+
+    async def record_kinds(self, connection: Connection, actor: Actor, user_id: UUID, action: str) -> None:
+        """Record the kinds of second factors that a locked console user has after a change."""
+        found = await store.totp(connection, user_id)
+        kinds = ["totp", "recovery_code"] if found is not None and found.confirmed_at is not None else []
+        if await passkey_store.of_user(connection, user_id):
+            kinds.append("passkey")
+        await self._users.set_factors(connection, actor, user_id, kinds, action)
 
     async def _use(self, connection: Connection, user_id: UUID, code: str | None, recovery: str | None) -> str | None:
         """Use a second factor, and return which one it was; None if it is not valid."""

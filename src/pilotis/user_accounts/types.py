@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from pilotis.accounts.factors.types import RecoveryCode, RecoveryCodesLeft, TotpFactor
+from pilotis.accounts.passkeys.types import Passkey
 from pilotis.accounts.types import Code, Token
 from pilotis.kit.errors import invalid
 from pilotis.users.types import Email, Password
@@ -15,6 +18,7 @@ class UserFactors(msgspec.Struct, frozen=True, kw_only=True):
 
     totp: TotpFactor | None
     recovery_codes: RecoveryCodesLeft
+    passkeys: list[Passkey]
 
 
 class UserSecondFactor(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -31,16 +35,23 @@ class UserSecondFactor(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
 
 
 class UserReauthentication(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What proves again who the console user is: the second factor if it has one, else its password."""
+    """What proves again who the console user is: the second factor if it has one, else its password.
+
+    A `passkey`, the answer of `navigator.credentials.get`, has the ticket of `passkey-sign-in/start`.
+    """
 
     password: Password | None = None
     totp: Code | None = None
     recovery_code: RecoveryCode | None = None
+    passkey: dict[str, Any] | None = None
+    ticket: Token | None = None
 
     def __post_init__(self) -> None:
         """Require one proof."""
-        if [self.password, self.totp, self.recovery_code].count(None) != 2:
-            raise invalid("password", "One of password, totp and recovery_code is expected.")
+        if [self.password, self.totp, self.recovery_code, self.passkey].count(None) != 3:
+            raise invalid("password", "One of password, totp, recovery_code and passkey is expected.")
+        if (self.ticket is None) != (self.passkey is None):
+            raise invalid("ticket", "A ticket is expected with passkey, and with nothing else.")
 
 
 class Reproved(msgspec.Struct, frozen=True):

@@ -230,17 +230,25 @@ class Users:
             return None
         if not await store.use_ticket(connection, ticket.ticket_hash):
             return None
-        user_id = user.user_id
+        return await self.enter(connection, client, user.user_id, ["password", method], agent)
+
+    async def enter(
+        self, connection: Connection, client: Client, user_id: UUID, methods: Sequence[str], agent: str | None
+    ) -> SignedInUser:
+        """Sign in a locked console user that has proved two factors; raises `UserInactiveError`."""
+        user = await store.by_id(connection, user_id)
+        if user is None or not user.is_active:
+            raise UserInactiveError
         tokens = await self._sessions.start(
             connection,
             CONSOLE,
             str(user_id),
             self.limits,
             SessionOrigin(client.address, agent),
-            proof=Proof(["password", method], 2),
+            proof=Proof(list(methods), 2),
         )
         actor = Actor("console_user", str(user_id), client.request_id)
-        await record(connection, CONSOLE, actor, "user.sign_in", user_id, address=client.address, method=method)
+        await record(connection, CONSOLE, actor, "user.sign_in", user_id, address=client.address, method=methods[-1])
         return SignedInUser(
             user_id=user_id, email=user.email, access_token=tokens.access_token, refresh_token=tokens.refresh_token
         )

@@ -68,6 +68,9 @@ export function AccountSettings() {
         ${choice("sign_up")} ${choice("login_id_form")} ${choice("email_verification")} ${choice("second_factor")}
         ${choice("on_member_delete")} ${choice("impersonation")}
       </div>
+      ${toggle("team-factor", words.teamFactor, words.teamFactorText, data.team_second_factor, (on) =>
+        change({ team_second_factor: on }),
+      )}
       ${data.second_factor === "required" && toggle(
         "mail-factor",
         words.mailFactor,
@@ -94,7 +97,11 @@ export function AccountSettings() {
             (row) => html`<p key=${JSON.stringify(row)} class="s13">
               <b>${row.table}</b>
               ${row.guests && ` · ${words.alsoGuests}`}
-              ${" "}<code class="wrap">${Object.entries(row.data).map(shownValue).join(", ")}</code>
+              ${" "}<code class="wrap">
+                ${Object.entries(row.data || {})
+                  .map(shownValue)
+                  .join(", ")}
+              </code>
             </p>`,
           )}
         </div>

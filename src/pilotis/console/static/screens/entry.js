@@ -1,8 +1,19 @@
 /** The ways in: signing in, setting up, accepting an invitation. Each ends signed in. */
 import { html, useEffect, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { doubted, finishSignIn, proveAgain, proveNothing, request, signIn, user } from "../state/api.js";
+import {
+  doubted,
+  finishSignIn,
+  proveAgain,
+  proveByPasskey,
+  proveNothing,
+  request,
+  signIn,
+  signInByPasskey,
+  user,
+} from "../state/api.js";
 import { apps } from "../state/app.js";
+import { havePasskeys } from "../state/passkeys.js";
 import { go, place } from "../state/router.js";
 import { Icon } from "../ui/icons.js";
 import { Button, Dialog, TextField, said, useAction } from "../ui/widgets.js";
@@ -41,21 +52,22 @@ function Credentials({ email: known = "", done }) {
   const [email, setEmail] = useState(known);
   const [password, setPassword] = useState("");
   const [remember, setRemember] = useState(true);
-  const [ticket, setTicket] = useState("");
+  const [waiting, setWaiting] = useState(/** @type {{ticket: string, factors: string[]} | null} */ (null));
+  const byPasskey = async () => (await signInByPasskey(remember), done());
   const { busy, error, run } = useAction(async () => {
     try {
       await signIn(email, password, remember);
     } catch (failure) {
       if (/** @type {any} */ (failure).code !== "SECOND_FACTOR_REQUIRED") throw failure;
-      return setTicket(/** @type {any} */ (failure).ticket);
+      return setWaiting(/** @type {any} */ (failure));
     }
     done();
   });
   const wait = useWait(error);
-  if (ticket)
+  if (waiting)
     return html`<${SecondFactor}
-      finish=${async (/** @type {string} */ code) => (await finishSignIn(ticket, code, remember), done())}
-      back=${() => setTicket("")}
+      factors=${waiting.factors} byPasskey=${byPasskey} back=${() => setWaiting(null)}
+      finish=${async (/** @type {string} */ code) => (await finishSignIn(waiting.ticket, code, remember), done())}
     />`;
   return html`<form
     class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), wait || busy || run())}
@@ -80,18 +92,38 @@ function Credentials({ email: known = "", done }) {
       <span>${wait ? t.waitSeconds(wait) : said(error)}</span>
     </p>`}
     <${Button} kind="go" type="submit" busy=${busy} why=${wait ? t.waitSeconds(wait) : false}>${t.signIn}</${Button}>
+    ${havePasskeys() && html`<${PasskeyButton} run=${byPasskey} />`}
   </form>`;
 }
 
+/** A button that lets a passkey sign. @param {{run: () => Promise<unknown>}} props */
+function PasskeyButton({ run: action }) {
+  const { busy, error, run } = useAction(action);
+  const text = error && /** @type {any} */ (error.status ? said(error) : t.passkeyUnused);
+  return html`
+    ${text && html`<p class="notice bad" role="alert"><${Icon} name="fail" /><span>${text}</span></p>`}
+    <${Button} busy=${busy} onClick=${run}>${t.usePasskey}</${Button}>
+  `;
+}
+
 /**
- * The code of an authenticator app, or one of recovery.
- * @param {{finish: (code: string) => Promise<unknown>, back: () => void}} props
+ * The code of an authenticator app, or one of recovery, or a passkey.
+ * @param {{factors: string[], finish: (code: string) => Promise<unknown>, byPasskey: () => Promise<unknown>,
+ *   back: () => void}} props
  */
-function SecondFactor({ finish, back }) {
+function SecondFactor({ factors, finish, byPasskey, back }) {
   const [code, setCode] = useState("");
   const { busy, error, run } = useAction(() => finish(code));
   const wait = useWait(error);
   useEffect(() => /** @type {HTMLElement | null} */ (document.querySelector("[name=code]"))?.focus(), []);
+  const passkey = factors.includes("passkey") && havePasskeys() && html`<${PasskeyButton} run=${byPasskey} />`;
+  const other = html`<${Button} kind="flat" onClick=${back}>${t.back}</${Button}>`;
+  if (!factors.includes("totp"))
+    return html`<div class="form">
+      <p class="soft">${passkey ? t.passkeyOnly : t.passkeyElsewhere}</p>
+      ${passkey}
+      ${other}
+    </div>`;
   return html`<form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), busy || run())}>
     <${TextField}
       label=${t.factorCode} name="code" autocomplete="one-time-code" required maxlength="20" value=${code}
@@ -102,7 +134,7 @@ function SecondFactor({ finish, back }) {
       <span>${wait ? t.waitSeconds(wait) : said(error)}</span>
     </p>`}
     <${Button} kind="go" type="submit" busy=${busy}>${t.signIn}</${Button}>
-    <${Button} kind="flat" onClick=${back}>${t.back}</${Button}>
+    ${passkey} ${other}
   </form>`;
 }
 
@@ -110,24 +142,30 @@ function SecondFactor({ finish, back }) {
 export function ProofDialog() {
   const [proof, setProof] = useState("");
   const { busy, error, run } = useAction(() => proveAgain(proof));
-  const byPassword = doubted.value?.methods.includes("password");
+  const methods = doubted.value?.methods || [];
+  const byPassword = methods.includes("password");
+  const passkey = methods.includes("passkey") && havePasskeys() && html`<${PasskeyButton} run=${proveByPasskey} />`;
+  const hasField = byPassword || methods.includes("totp");
   const close = html`
     <span class="grow"></span>
     <${Button} onClick=${proveNothing}>${t.cancel}</${Button}>
-    <${Button} kind="go" busy=${busy} onClick=${() => proof && run()}>${t.proceed}</${Button}>
+    ${hasField && html`<${Button} kind="go" busy=${busy} onClick=${() => proof && run()}>${t.proceed}</${Button}>`}
   `;
   return html`<${Dialog} title=${t.proveTitle} onClose=${proveNothing} footer=${close}>
     <form class="form" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), busy || run())}>
       <p class="soft">${t.proveText}</p>
-      ${byPassword
-        ? html`<${TextField}
-            label=${t.password} type="password" autocomplete="current-password" required value=${proof}
-            onInput=${setProof} wrong=${error && said(error)}
-          />`
-        : html`<${TextField}
-            label=${t.factorCode} autocomplete="one-time-code" required maxlength="20" value=${proof}
-            onInput=${setProof} help=${t.factorHelp} wrong=${error && said(error)}
-          />`}
+      ${passkey}
+      ${!hasField
+        ? !passkey && html`<p class="soft">${t.passkeyElsewhere}</p>`
+        : byPassword
+          ? html`<${TextField}
+              label=${t.password} type="password" autocomplete="current-password" required value=${proof}
+              onInput=${setProof} wrong=${error && said(error)}
+            />`
+          : html`<${TextField}
+              label=${t.factorCode} autocomplete="one-time-code" required maxlength="20" value=${proof}
+              onInput=${setProof} help=${t.factorHelp} wrong=${error && said(error)}
+            />`}
     </form>
   </${Dialog}>`;
 }

@@ -1,7 +1,8 @@
-/** The user's second factor: an authenticator app with recovery codes. */
+/** The user's second factors: an authenticator app with recovery codes, and passkeys. */
 import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { request } from "../state/api.js";
+import { havePasskeys, makePasskey } from "../state/passkeys.js";
 import { moment } from "../ui/format.js";
 import {
   Bones,
@@ -50,6 +51,7 @@ export function Factors() {
           <p class="soft">${t.profile.noTotp}</p>
           <div class="actions"><${Button} onClick=${begin}>${t.profile.addTotp}</${Button}></div>
         `}
+    ${(havePasskeys() || data.passkeys.length > 0) && html`<${Passkeys} passkeys=${data.passkeys} reload=${reload} />`}
     ${begun && html`<${NewTotp}
       begun=${begun} onClose=${() => setBegun(null)}
       done=${(/** @type {string[]} */ made) => (setBegun(null), setCodes(made), reload())}
@@ -61,6 +63,51 @@ export function Factors() {
       run=${async () => {
         await request(`${FACTORS}/totp`, { method: "DELETE" });
         toast(t.profile.totpRemoved);
+        reload();
+      }}
+    />`}
+  `;
+}
+
+/** @param {{passkeys: Api.Passkey[], reload: () => void}} props */
+function Passkeys({ passkeys, reload }) {
+  const [removed, setRemoved] = useState(/** @type {Api.Passkey | null} */ (null));
+  const add = async () => {
+    const { ticket, options } = await request(`${FACTORS}/passkeys/start`, { method: "POST" });
+    const credential = await makePasskey(options).catch(() => null);
+    if (!credential) return toast(t.passkeyUnused);
+    const body = { ticket, credential, name: t.profile.passkeyOf(moment(new Date().toISOString())) };
+    await request(`${FACTORS}/passkeys`, { method: "POST", body });
+    toast(t.profile.passkeyAdded);
+    reload();
+  };
+  return html`
+    <h3>${t.profile.passkeys}</h3>
+    <p class="soft">${t.profile.passkeysText}</p>
+    <ul class="plain-list">
+      ${passkeys.map(
+        (one) => html`<li key=${one.id} class="option">
+          <div class="grow">
+            <span class="label">${one.name}</span>
+            <p class="soft s12">
+              ${one.last_used_at ? t.profile.passkeyUsed(moment(one.last_used_at)) : t.profile.passkeyUnused}
+            </p>
+          </div>
+          <${Button} kind="small" label=${t.profile.removePasskey(one.name)} onClick=${() => setRemoved(one)}>
+            ${t.profile.remove}
+          </${Button}>
+        </li>`,
+      )}
+    </ul>
+    ${havePasskeys() && html`<div class="actions">
+      <${Button} onClick=${() => add().catch(complain)}>${t.profile.addPasskey}</${Button}>
+    </div>`}
+    ${removed && html`<${Confirm}
+      title=${t.profile.removePasskeyTitle} text=${t.profile.removePasskeyText(removed.name)} action=${t.profile.remove}
+      onClose=${() => setRemoved(null)}
+      run=${async () => {
+        await request(`${FACTORS}/passkeys/${removed.id}`, { method: "DELETE" });
+        toast(t.profile.passkeyRemoved);
         reload();
       }}
     />`}

@@ -9,6 +9,7 @@
  */
 import { signal } from "../vendor/view.js";
 import { parseExact } from "./exact.js";
+import { usePasskey } from "./passkeys.js";
 
 // An answer that takes longer is taken for silence; statements of the server end well before.
 const SILENCE_MS = 90000;
@@ -18,7 +19,7 @@ export class ApiError extends Error {
   /**
    * @param {number} status
    * @param {{code?: string, message?: string, request_id?: string, details?: {field?: string, message?: string}[],
-   *   ticket?: string, methods?: string[]}} body
+   *   ticket?: string, methods?: string[], factors?: string[]}} body
    */
   constructor(status, body, retryAfter = 0) {
     super(body.message || "");
@@ -29,6 +30,7 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter;
     this.ticket = body.ticket || "";
     this.methods = body.methods || [];
+    this.factors = body.factors || [];
   }
 
   /** What the answer says of one field of the request. @param {string} name */
@@ -108,6 +110,18 @@ export async function finishSignIn(ticket, code, remember) {
   begin(await send("/v1/auth/session/second-factor", { method: "POST", body: { ticket, remember, ...factor(code) } }));
 }
 
+/** Let a passkey sign what the server asks for; raises `ApiError`, or what the browser does. */
+async function signedByPasskey() {
+  const { ticket, options } = await send("/v1/auth/passkey-sign-in/start", { method: "POST" });
+  return { ticket, signed: await usePasskey(options) };
+}
+
+/** Sign in by a passkey. @param {boolean} remember */
+export async function signInByPasskey(remember) {
+  const { ticket, signed } = await signedByPasskey();
+  begin(await send("/v1/auth/session/passkey", { method: "POST", body: { ticket, credential: signed, remember } }));
+}
+
 /** A code of the authenticator app has six digits, one of recovery is longer. @param {string} code */
 const factor = (code) =>
   /^\d{6}$/.test(code.replace(/\s/g, "")) ? { totp: code.replace(/\s/g, "") } : { recovery_code: code.trim() };
@@ -120,6 +134,15 @@ export async function proveAgain(proof) {
   const waited = doubted.peek();
   const body = waited?.methods.includes("password") ? { password: proof } : factor(proof);
   await send("/v1/auth/reauthenticate", { method: "POST", body });
+  doubted.value = null;
+  waited?.resume(true);
+}
+
+/** Prove again by a passkey who the user is. */
+export async function proveByPasskey() {
+  const waited = doubted.peek();
+  const { ticket, signed } = await signedByPasskey();
+  await send("/v1/auth/reauthenticate", { method: "POST", body: { ticket, passkey: signed } });
   doubted.value = null;
   waited?.resume(true);
 }
