@@ -74,7 +74,7 @@ class TestSettings:
             ("mail_reply_to", "a@example.com, b@example.com", "INVALID_EMAIL"),
         ],
     )
-    async def test_what_is_no_server_or_sender_is_refused(self, app: App, field: str, value: str, code: str):
+    async def test_a18_what_is_no_server_or_sender_is_refused(self, app: App, field: str, value: str, code: str):
         body = {"smtp_url": "smtp://127.0.0.1:2525", "mail_from": FROM, field: value}
         async with owner_of(app).client(app) as client:
             error = assert_error(await client.put("/mail-settings", json=body), 400, "VALIDATION_FAILED")
@@ -114,13 +114,13 @@ class TestSending:
         assert "5.7.8" in failed["reply"]
         assert smtp.taken == []
 
-    async def test_a_certificate_of_another_name_gets_no_password(self, app: App, authority: Authority):
+    async def test_a18_a_certificate_of_another_name_gets_no_password(self, app: App, authority: Authority):
         async with SmtpServer(tls=authority.context("other.example.com")).listening() as smtp:
             await use(app, smtp.url())
             assert (await test_mail(app))["state"] == "failed"
         assert "AUTH" not in smtp.commands
 
-    async def test_a_greeting_of_ten_megabytes_is_not_read(self, app: App):
+    async def test_a18_a_greeting_of_ten_megabytes_is_not_read(self, app: App):
         async with SmtpServer(greeting=b"220-" + b"x" * 10_000_000 + b"\r\n220 x\r\n").listening() as smtp:
             await use(app, smtp.url())
             failed = await test_mail(app)

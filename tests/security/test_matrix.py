@@ -399,9 +399,10 @@ PAST_THE_GATE |= {
 PAST_THE_GATE |= {f"FactorEndpoints.{name}": 404 for name in ("confirm_totp", "remove_totp", "renew_recovery_codes")}
 # These ways to sign in are off in a new app.
 PAST_THE_GATE |= {"MailSignInEndpoints.ask": 403, "FactorEndpoints.begin_totp": 403}
-PAST_THE_GATE |= {
-    f"PasskeyEndpoints.{name}": 403 for name in ("begin_sign_in", "sign_in", "begin_second_factor", "begin", "add")
-}
+PAST_THE_GATE |= {f"PasskeyEndpoints.{name}": 403 for name in ("begin_sign_in", "sign_in", "begin", "add")}
+PAST_THE_GATE |= {"FactorEndpoints.begin_second_factor": 403}
+# No authenticator has signed what the body says.
+PAST_THE_GATE |= {"UserPasskeyEndpoints.add": 401, "UserPasskeyEndpoints.sign_in": 401}
 # The token in its body is that of no invitation.
 PAST_THE_GATE |= {"TeamEndpoints.accept": 404}
 # Their page has no metadata.

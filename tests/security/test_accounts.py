@@ -1,0 +1,119 @@
+"""Attacks on accounts as a whole; those on one feature are named by their numbers in its tests."""
+
+from typing import Any
+
+import pytest
+
+from tests.accounts.test_gate import settings
+from tests.console import client_of, second_node
+from tests.mail.conftest import app, authority, mail_console, mail_server
+from tests.mail.world import MEMBERS, PASSWORD, account, call, mails, post, sign_up, verified
+from tests.support import App, assert_error
+
+__all__ = ["app", "authority", "mail_console", "mail_server"]
+
+HOSTILE = "<b>win</b> {{link}} {{app.name}} https://evil.example/free"
+WANTED = {"roles": ["admin"], "claims": {"plan": "pro"}, "email_verified": True, "is_active": True, "is_guest": False}
+
+
+async def test_a10_words_of_strangers_reach_nobody_by_mail(app: App):
+    """Neither a nickname nor a team's name becomes a link, markup or a placeholder, whoever gets the mail."""
+    await settings(app, methods={"email_code": True, "email_link": True})
+    eve = await sign_up(app, "eve", "victim@example.com", nickname=HOSTILE)
+    await call(app, "PUT", "/team-settings", json={"members_create": True})
+    async with app.client(eve["access_token"]) as client:
+        team = await client.post(f"{MEMBERS}/teams", json={"name": HOSTILE[:50]})
+        assert team.status_code == 201, team.text
+        invitation = {"email": "other@example.com"}
+        path = f"{MEMBERS}/teams/{team.json()['team_id']}/invitations"
+        assert (await client.post(path, json=invitation)).status_code == 201
+    ada = await verified_with(app, "ada@example.com")
+    await post(app, "/password-reset", {"email": "ada@example.com"})
+    await post(app, "/email-sign-in", {"email": "ada@example.com"})
+    for mail in await mails(app, 5):
+        whole = f"{mail['subject']} {mail['text']} {mail['html'] or ''}"
+        assert "evil.example/" not in whole, mail["purpose"]
+        assert "<b>win" not in whole, mail["purpose"]
+        assert "{{" not in whole, mail["purpose"]
+    assert (await account(app, ada["access_token"]))["nickname"] == HOSTILE
+
+
+async def verified_with(app: App, email: str) -> dict[str, Any]:
+    """A member with a hostile nickname and a verified address, in an app that has mails already."""
+    await mails(app, 2)
+    member = await sign_up(app, "ada", email, nickname=HOSTILE)
+    newest = (await mails(app, 3))[0]
+    assert (await post(app, "/me/email/confirm", {"code": newest["code"]}, member["access_token"])).status_code == 200
+    return member
+
+
+WRITING = [
+    ("POST", "/signup", {"login_id": "eve", "password": PASSWORD}),
+    ("PATCH", "/me", {"nickname": "Eve"}),
+    ("PATCH", "/me/custom-data", {"custom_data": {}}),
+    ("PATCH", "/me/password", {"current_password": PASSWORD, "new_password": PASSWORD + "!"}),
+    ("PUT", "/me/password", {"password": PASSWORD}),
+    ("POST", "/me/email", {"email": "new@example.com"}),
+    ("POST", "/me/email/confirm", {"code": "000000"}),
+    ("POST", "/me/reauthenticate", {"password": PASSWORD}),
+    ("POST", "/signin", {"login_id": "ada", "password": PASSWORD}),
+    ("POST", "/email-sign-in/confirm", {"ticket": "x", "code": "000000"}),
+    ("POST", "/second-factor", {"ticket": "x", "totp": "000000"}),
+    ("POST", "/passkey-sign-in", {"ticket": "x", "credential": {}}),
+    ("POST", "/teams", {"name": "Owls"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRITING, ids=lambda value: str(value)[:40])
+async def test_a14_a_member_says_nothing_of_its_own_rights(app: App, method: str, path: str, body: dict[str, Any]):
+    """Roles, claims and what is verified come from the app's side, by whatever body a member sends them."""
+    ada = await verified(app, "ada", "ada@example.com")
+    before = await account(app, ada["access_token"])
+    token = None if path in {"/signup", "/signin"} or "confirm" in path else ada["access_token"]
+    async with app.client(token if path != "/me/email/confirm" else ada["access_token"]) as client:
+        for name, value in WANTED.items():
+            answer = await client.request(method, f"{MEMBERS}{path}", json={**body, name: value})
+            assert_error(answer, 400, "VALIDATION_FAILED")
+            assert answer.json()["details"][0]["field"] == name
+        nested = {"custom_data": {"roles": ["admin"], "claims": {"plan": "pro"}, "email": "root@example.com"}}
+        if path == "/me/custom-data":
+            assert (await client.patch(f"{MEMBERS}/me/custom-data", json=nested)).status_code == 200
+    after = await account(app, ada["access_token"])
+    assert (after["roles"], after["claims"], after["email"]) == (before["roles"], before["claims"], before["email"])
+    async with app.client(ada["access_token"]) as client:
+        own = f"/v1/apps/{app.app_id}/members/{ada['member_id']}"
+        assert (await client.patch(own, json={"roles": ["admin"]})).status_code == 401
+
+
+async def test_a15_what_is_taken_away_is_gone_on_the_next_request_of_every_node(app: App):
+    """A role, a team, a session: the other node has just used each of them."""
+    ada = await sign_up(app, "ada")
+    await call(app, "PATCH", f"/members/{ada['member_id']}", json={"roles": ["staff"]})
+    async with app.client(ada["access_token"]) as client:
+        await call(app, "PUT", "/team-settings", json={"members_create": True})
+        team = (await client.post(f"{MEMBERS}/teams", json={"name": "Owls"})).json()["team_id"]
+    table = await app.table({"text": {"type": "string"}})
+    by_role = {"$member": {"roles": {"$arrayContains": "staff"}}}
+    by_team = {"$member": {"teams": {"$arrayContains": team}}}
+    rules = {"rules": {"create": by_role, "list": by_team, "read": by_team}}
+    await call(app, "PUT", f"/tables/{table}/rules", json=rules)
+    rows = f"/v1/public/tables/{table}/data"
+    headers = {"X-Public-Key": app.public_key, "Authorization": f"Bearer {ada['access_token']}"}
+    async with (
+        second_node(app.server) as node,
+        client_of(node, **headers) as there,
+        app.client(ada["access_token"]) as here,
+    ):
+        for client in (here, there):
+            assert (await client.post(rows, json={"data": {"text": "mine"}})).status_code == 201
+            answer = await client.get(rows)
+            assert answer.status_code == 200, answer.text
+        await call(app, "PATCH", f"/members/{ada['member_id']}", json={"roles": []})
+        for client in (there, here):
+            assert_error(await client.post(rows, json={"data": {"text": "mine"}}), 403, "RULE_DENIED")
+        await call(app, "DELETE", f"/teams/{team}")
+        for client in (there, here):
+            assert_error(await client.get(rows), 403, "RULE_DENIED")
+        await call(app, "POST", f"/members/{ada['member_id']}/sign-out-everywhere")
+        for client in (there, here):
+            assert_error(await client.get(rows), 401, "INVALID_TOKEN")
