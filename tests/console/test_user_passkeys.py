@@ -167,8 +167,6 @@ def test_a_team_requires_it_of_itself(server: Server) -> None:
 
 def _now(work: Any) -> Any:
     """Run something asynchronous to its end."""
-    import asyncio
-
     return asyncio.run(work)
 
 

@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
+from tests.accounts.test_challenges import puzzle, solution
 from tests.accounts.test_gate import settings
+from tests.backstage import run_sql
 from tests.console import client_of, second_node
-from tests.mail.conftest import app, authority, mail_console, mail_server
+from tests.mail.conftest import app, authority, mail_console, mail_server, other_app
 from tests.mail.world import MEMBERS, PASSWORD, account, call, mails, post, sign_up, verified
 from tests.support import App, assert_error
 
-__all__ = ["app", "authority", "mail_console", "mail_server"]
+__all__ = ["app", "authority", "mail_console", "mail_server", "other_app"]
 
 HOSTILE = "<b>win</b> {{link}} {{app.name}} https://evil.example/free"
 WANTED = {"roles": ["admin"], "claims": {"plan": "pro"}, "email_verified": True, "is_active": True, "is_guest": False}
@@ -117,3 +119,37 @@ async def test_a15_what_is_taken_away_is_gone_on_the_next_request_of_every_node(
         await call(app, "POST", f"/members/{ada['member_id']}/sign-out-everywhere")
         for client in (there, here):
             assert_error(await client.get(rows), 401, "INVALID_TOKEN")
+
+
+@pytest.mark.parametrize("login_id", ["ada", "nobody"])
+async def test_a16_a_hundred_wrong_passwords_from_anywhere_cost_a_puzzle_each_and_lock_nobody_out(
+    app: App, other_app: App, login_id: str
+):
+    """The member signs in with a solved challenge, or by a code, as before; who is unknown is told the same."""
+    await settings(app, methods={"email_code": True})
+    await verified(app, "ada", "ada@example.com")
+    wrong = {"login_id": login_id, "password": PASSWORD + "x"}
+    for _ in range(2):
+        assert_error(await post(app, "/signin", wrong), 401, "INVALID_CREDENTIALS")
+    # Ninety-eight others, from as many addresses.
+    more = "update pilotis.rate_limits set hits = hits + 98 where key = $1 returning hits"
+    hits = await run_sql(app.server, more, f"signin-failures:{app.app_id}:{login_id}")
+    assert hits == 100
+    for password in (PASSWORD, PASSWORD + "x"):
+        given = {"login_id": login_id, "password": password}
+        assert_error(await post(app, "/signin", given), 403, "CHALLENGE_REQUIRED")
+    solved = {"X-Challenge-Token": solution(await puzzle(app))}
+    assert_error(await post(app, "/signin", wrong, **solved), 401, "INVALID_CREDENTIALS")
+    right = {"login_id": "ada", "password": PASSWORD}
+    if login_id == "ada":
+        # A solution works once.
+        assert_error(await post(app, "/signin", right, **solved), 403, "CHALLENGE_REQUIRED")
+    solved = {"X-Challenge-Token": solution(await puzzle(app))}
+    assert (await post(app, "/signin", right, **solved)).status_code == 200
+    asked = (await post(app, "/email-sign-in", {"email": "ada@example.com"})).json()
+    (mail,) = await mails(app, 1, purpose="sign_in")
+    by_code = await post(app, "/email-sign-in/confirm", {"ticket": asked["ticket"], "code": mail["code"]})
+    assert by_code.status_code == 200
+    # Another app's member of this name is another one.
+    await sign_up(other_app, "ada")
+    assert (await post(other_app, "/signin", right)).status_code == 200

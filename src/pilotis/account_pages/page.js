@@ -106,12 +106,12 @@
 
   /**
    * Send a request, again after the member has proved who it is where that is asked for; throws `Rejected`.
-   * @param {string} method @param {string} path @param {object} [body]
+   * @param {string} method @param {string} path @param {object} [body] @param {boolean} [isGuessed]
    * @returns {Promise<any>}
    */
-  async function call(method, path, body) {
+  async function call(method, path, body, isGuessed = false) {
     const action = CHALLENGED[path];
-    const solved = action && settings.challenge_on.includes(action) ? await solvedChallenge() : {};
+    const solved = isGuessed || (action && settings.challenge_on.includes(action)) ? await solvedChallenge() : {};
     /** @type {Response} */
     let answer;
     try {
@@ -125,6 +125,8 @@
     }
     const found = await answer.json().catch(() => ({}));
     if (answer.ok) return found;
+    // Somebody guesses the password: each try takes a puzzle.
+    if (found.code === "CHALLENGE_REQUIRED" && action && !isGuessed) return call(method, path, body, true);
     if (found.code === "REAUTHENTICATION_REQUIRED" && found.methods?.length && !proof.open) {
       await prove(found.methods);
       return call(method, path, body);

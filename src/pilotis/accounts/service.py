@@ -138,7 +138,7 @@ class Proofs:
         ticket = random_token()
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member.member_id)
-            if state is None or state.email_folded == folded(email):
+            if state is not None and state.email_folded == folded(email):
                 raise EmailVerifiedError
             await require_fresh(self._members, connection, app, member)
             job = ProofJob(
@@ -296,7 +296,7 @@ class Proofs:
         password_hash = await self._passwords.hash(password)
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member.member_id)
-            if state is None or state.password_hash is not None:
+            if state is not None and state.password_hash is not None:
                 raise PasswordSetError
             await require_fresh(self._members, connection, app, member)
             await self._members.set_first_password(connection, app, actor, member.member_id, password_hash)
@@ -318,7 +318,9 @@ class Proofs:
         has_other_way = await self._claims.signs_in_otherwise(app.app_id, member.member_id)
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member.member_id)
-            if state is None or state.email is None:
+            if state is None:
+                raise InvalidTokenError(fault=TokenFault.REVOKED)
+            if state.email is None:
                 return
             await require_fresh(self._members, connection, app, member)
             if not has_other_way and (state.password_hash is None or state.login_id is None):

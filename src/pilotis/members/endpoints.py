@@ -99,7 +99,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMP
         A member that has set up a second factor gets 401 `SECOND_FACTOR_REQUIRED` with a ticket instead of tokens.
         """
         await self._members.require_challenge(call.app, call.header(HEADER), "signin")
-        return await self._members.sign_in(call.client, call.app, body, call.user_agent)
+        return await self._members.sign_in(call.client, call.app, body, call.user_agent, call.header(HEADER))
 
     @post(
         "/v1/public/app-members",

@@ -356,25 +356,32 @@ class Members:
 
         await self.arrivals.making(app, (), attempt)
 
-    async def sign_in(self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None) -> SignedIn:
+    async def sign_in(
+        self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None, solution: str | None = None
+    ) -> SignedIn:
         """Sign a member in. An unknown login_id takes as long as a wrong password and gets the same answer.
 
         Raises `SecondFactorRequiredError` for a member that has one.
 
-        One rate limit counts for the login_id and the client's address, another for the address alone.
+        One rate limit counts for the login_id and the client's address, another for the address alone. After a hundred
+        wrong passwords within an hour, from wherever, a sign-in takes a solved challenge as `solution`.
         """
         if not app.allow_id_password_login:
             raise LoginDisabledError
         login_id = _normalised(credentials.login_id, app.limits.login_id_length)
         # A member may sign in with its verified address instead of its login_id.
         query, more = (store.BY_ADDRESS, (folded(login_id),)) if "@" in login_id else (store.BY_LOGIN_ID, ())
-        account = await self._rate_limits.attempt_sign_in(
+        account, is_guessed = await self._rate_limits.attempt_sign_in(
             client, app, login_id, records.Entrant, query, app.app_id, login_id, *more
         )
         key = sign_in_key(client, app, login_id)
+        if is_guessed and self._challenges is not None and "signin" not in app.accounts.challenge_on:
+            # Whoever guesses from many addresses pays for each try; the member's browser pays once.
+            await self._challenges.require_solved(app, solution)
         password_hash = None if account is None else account.password_hash
         is_right = await self._passwords.verify(password_hash, credentials.password)
         if account is None or password_hash is None or not is_right:
+            await self._rate_limits.count_failure(app, login_id)
             raise InvalidCredentialsError
         try:
             admission = self.gate.examine(app, account, ["password"])

@@ -22,6 +22,7 @@ from pilotis.limits import Limits
 WINDOW_SECONDS = 60
 HOUR_SECONDS = 3600
 _FACTOR_TRIES = 10
+_FAILED_PASSWORDS = 100
 
 R = TypeVar("R")
 
@@ -43,6 +44,7 @@ _COUNT = """
         end
     returning hits, extract(epoch from resets_at - now())::float8 as seconds
 """
+_FAILED = "select f.hits from pilotis.rate_limits f where f.key = {} and f.resets_at > now()"
 _COUNT_ADDRESS = """
     insert into pilotis.rate_limits as r (key, hits, resets_at)
     values ($7, 1, now() + make_interval(secs => $4))
@@ -109,25 +111,33 @@ class RateLimits:
         record: Callable[..., R],
         account: str,
         *arguments: Any,
-    ) -> R | None:
+    ) -> tuple[R | None, bool]:
         """Count an attempt to sign in as `subject`, and read its account in the same round trip.
 
         The attempt is counted for one account under `sign_in_key`, and for the client's address with any account. Each
         minute in which the account's limit is exceeded doubles the wait that follows, up to `signin_max_wait_seconds`.
         `account` is a query for at most one row, its arguments numbered from `$8`; its columns, of which the first is
-        never null, are the fields of a `record`. Returns None without a row. Raises `RateLimitedError`.
+        never null, are the fields of a `record`; None without a row. Also returns whether the account had so many wrong
+        passwords within the hour, from all addresses together, that somebody guesses. Raises `RateLimitedError`.
         """
         limits = app.limits if app else self._limits
+        failures = f"${8 + len(arguments)}"
         query = (
             f"with address as ({_COUNT_ADDRESS}), counted as ({_COUNT}) "
-            f"select * from address cross join counted left join ({account}) account on true"
+            f"select ({_FAILED.format(failures)}) as failures, address.*, counted.*, account.* "
+            f"from address cross join counted left join ({account}) account on true"
         )
         keys = sign_in_key(client, app, subject), rate_key("signin-address", client, app)
-        row = await self._counted(app, query, keys[0], 1, limits.signin_per_minute, True, keys[1], *arguments)
-        address_hits, address_seconds, hits, seconds, *found = row
+        own = failures_key(app, subject)
+        row = await self._counted(app, query, keys[0], 1, limits.signin_per_minute, True, keys[1], *arguments, own)
+        failures, address_hits, address_seconds, hits, seconds, *found = row
         _record_standing(client, limits.signin_address_per_minute, address_hits, address_seconds)
         _record_standing(client, limits.signin_per_minute, hits, seconds)
-        return None if found[0] is None else record(*found)
+        return None if found[0] is None else record(*found), (failures or 0) >= _FAILED_PASSWORDS
+
+    async def count_failure(self, app: AppInfo | None, subject: str) -> None:
+        """Count a wrong password for an account, from wherever it comes."""
+        await self._counted(app, _COUNT, failures_key(app, subject), 1, _FAILED_PASSWORDS, False, window=HOUR_SECONDS)
 
     async def _counted(
         self,
@@ -175,6 +185,11 @@ class RateLimits:
 def sign_in_key(client: Client, app: AppInfo | None, subject: str) -> str:
     """Return the key that counts attempts to sign in as `subject` from the client's address."""
     return f"{rate_key('signin', client, app)}{subject}"
+
+
+def failures_key(app: AppInfo | None, subject: str) -> str:
+    """Return the key that counts wrong passwords of an account from all addresses."""
+    return f"signin-failures:{_tenant(app)}:{subject}"
 
 
 def rate_key(rate: str, client: Client, app: AppInfo | None) -> str:

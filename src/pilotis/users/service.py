@@ -177,7 +177,7 @@ class Users:
         One rate limit applies to the combination of e-mail address and client address, another to the e-mail address.
         """
         email = normalised(credentials.email)
-        user = await self._rate_limits.attempt_sign_in(client, None, email, store.StoredUser, store.BY_EMAIL, email)
+        user, _ = await self._rate_limits.attempt_sign_in(client, None, email, store.StoredUser, store.BY_EMAIL, email)
         key = sign_in_key(client, None, email)
         is_right = await self._passwords.verify(None if user is None else user.password_hash, credentials.password)
         if user is None or not is_right:

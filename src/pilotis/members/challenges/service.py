@@ -56,8 +56,11 @@ class Challenges:
 
         A solution is used up by that.
         """
-        if action not in app.accounts.challenge_on:
-            return
+        if action in app.accounts.challenge_on:
+            await self.require_solved(app, token)
+
+    async def require_solved(self, app: AppInfo, token: str | None) -> None:
+        """Raise `ChallengeRequiredError` unless the token solves a puzzle of the app, which is used up by that."""
         if token is None or not self._is_solved(app.app_id, token):
             raise ChallengeRequiredError
         # By the puzzle: another solution of it is none.
