@@ -16,11 +16,11 @@ async def test_settings_are_saved_as_they_are_changed(server: Server, app: App, 
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
         await page.get_by_label("A code by mail").click()
-        await page.get_by_label("Second factor").select_option("Members may set one up")
-        await page.get_by_label("Second factor").select_option("Required")
+        await page.get_by_label("Second factor", exact=True).select_option("Members may set one up")
+        await page.get_by_label("Second factor", exact=True).select_option("Required")
         await page.get_by_label("A code by mail is enough").click()
         await expect(page.get_by_label("A code by mail is enough")).to_be_checked()
-        await page.get_by_label("Second factor").select_option("Members may set one up")
+        await page.get_by_label("Second factor", exact=True).select_option("Members may set one up")
         await page.get_by_label("Refuse common passwords").click()
         await page.get_by_label("When a member deletes its account").select_option("The member chooses")
 
