@@ -14,6 +14,26 @@ const sorted = (value) =>
   value && typeof value === "object" && !Array.isArray(value)
     ? Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])]))
     : Array.isArray(value) ? value.map(sorted) : value;
+/** A live row: `until` resolves once what is shown satisfies a condition. */
+function live(rows, id) {
+  const seen = [];
+  let look = () => {};
+  const stop = rows.live(id, (row) => {
+    seen.push(row);
+    look();
+  });
+  const until = (holds) =>
+    new Promise((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`not shown, but ${JSON.stringify(seen)}`)), 20_000);
+      look = () => {
+        if (!seen.length || !holds(seen.at(-1))) return;
+        clearTimeout(late);
+        resolve();
+      };
+      look();
+    });
+  return { stop, until };
+}
 const same = (found, wanted) => JSON.stringify(sorted(found)) === JSON.stringify(sorted(wanted));
 
 async function run(client, { do: calls, operations }, saved) {
@@ -37,6 +57,16 @@ for (const { name, steps } of cases) {
   const saved = { ...given, login: `js ${crypto.randomUUID()}` };
   for (const [number, step] of steps.entries()) {
     const place = `${name}, step ${number + 1}`;
+    if (step.live) {
+      const [[, table], [, id]] = filled(step.do, saved);
+      saved[step.live] = live(client.rows(table), id);
+      continue;
+    }
+    if (step.until) {
+      const wanted = Object.entries(filled(step.expect ?? {}, saved));
+      await saved[step.until].until((row) => ("is" in step ? row === step.is : row && wanted.every(([path, value]) => same(at(row, path), value))));
+      continue;
+    }
     let found;
     try {
       found = await run(client, step, saved);
@@ -52,6 +82,7 @@ for (const { name, steps } of cases) {
     }
     if (step.save) saved[step.save] = found;
   }
+  for (const one of Object.values(saved)) if (one?.until) one.stop();
   passed.push(name);
 }
 console.log(JSON.stringify(passed));

@@ -20,6 +20,7 @@ export async function right() {
     t.create("lines", { order, qty: 2 });
     t.update("orders", order, { amount: inc(1) });
   });
+  orders.live(row.id, (now) => now?.data.amount?.toFixed(2))();
   await pilotis.rows("이름 · 1").create({ 가격: 1, class: "a", größe: null });
   const line = await pilotis.rows("lines").all().expand("order", { others: { from: "lines.order" } }).first();
   const amount: number | null | undefined = line?.expanded?.order?.data.amount;
@@ -59,6 +60,8 @@ export async function wrong() {
   orders.all().fields("color");
   // @ts-expect-error: the quantity is a number
   await pilotis.transaction((t) => t.create("lines", { qty: "2" }));
+  // @ts-expect-error: there may be no such row
+  orders.live("id", (now) => now.data);
   // @ts-expect-error: a client needs a key
   createClient({ url: "" });
 }

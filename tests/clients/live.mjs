@@ -93,6 +93,34 @@ const checks = {
     await new Promise((soon) => setTimeout(soon, 100));
     assert.equal(list.seen.length, before);
   },
+  async "a server of a newer version"() {
+    // It has another version, and tells more: fields, events and kinds of errors that this client does not know.
+    const newer = async (input, init) => {
+      const answer = await fetch(input, init), headers = { ...Object.fromEntries(answer.headers), "x-pilotis-version": "99.0.0" };
+      if (!String(input).endsWith("/realtime")) {
+        const body = { ...(await answer.json()), later: { all: [] } };
+        if (init.method === "DELETE") return new Response('{"code": "LATER", "message": "Later."}', { status: 409, headers });
+        return new Response(JSON.stringify(body), { status: answer.status, headers });
+      }
+      const { subscriptions, channels } = JSON.parse(init.body);
+      const more = `event: later\ndata: {"subscription": "${subscriptions[0]?.id}", "later": 1}\n\nevent: later\ndata: {"channel": "${channels[0]?.name}"}\n\nevent: none\n\n`;
+      const add = new TransformStream({
+        transform: (bytes, out) => out.enqueue(new TextEncoder().encode(new TextDecoder().decode(bytes).replaceAll("event: ready", `${more}event: ready`).replaceAll("event: change", `${more}event: change`))),
+      });
+      return new Response(answer.body.pipeThrough(add), { status: answer.status, headers });
+    };
+    const client = createClient({ url, publicKey, fetch: newer }), list = calls(), connection = calls(), missed = calls();
+    const mine = { state: "newer" };
+    const stop = client.rows(saved.orders).where(mine).live({ rows: list.listener, connected: connection.listener, error: assert.fail });
+    const leave = client.channel("room:newer").on("x", () => {}, { missed: missed.listener });
+    await list.until((rows) => rows.length === 0);
+    const row = await client.rows(saved.orders).create({ customer: "a", ...mine });
+    await list.until((rows) => names(rows) === "a");
+    assert.deepEqual([connection.seen, missed.seen, client.serverVersion], [[[true]], [], "99.0.0"]);
+    await assert.rejects(client.rows(saved.orders).delete(row), (error) => isApiError(error, "LATER"));
+    stop();
+    leave();
+  },
   async "what changes while the list is read"() {
     const { client, hold } = fragile();
     const list = calls(), changes = calls(), mine = { state: "late" };

@@ -83,12 +83,28 @@ async def called(client: Any, step: dict[str, Any], saved: dict[str, Any]) -> An
     return value
 
 
+async def until_shown(shown: Any, step: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Read what a live row shows until it is what the step says."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            row = await waited(anext(shown) if hasattr(shown, "__anext__") else next(shown))
+            if row is step["is"] if "is" in step else row and all(at(row, path) == it for path, it in wanted.items()):
+                return
+
+
 async def run_cases(make: Any, told: dict[str, Any]) -> None:
     for case in CASES:
         saved = {**told["saved"], "login": f"python {uuid4()}"}
         client = make()
         for number, step in enumerate(case["steps"], 1):
             place = f"{case['name']}, step {number}"
+            if "live" in step:
+                (_, table), (_, row_id) = filled(step["do"], saved)
+                saved[step["live"]] = client.rows(table).live_row(row_id)
+                continue
+            if "until" in step:
+                await until_shown(saved[step["until"]], step, filled(step.get("expect", {}), saved))
+                continue
             if "error" in step:
                 with pytest.raises(ApiError) as raised:
                     await called(client, step, saved)

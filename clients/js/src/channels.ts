@@ -56,7 +56,7 @@ class Room implements Part {
       for (const key of data.left ?? []) this.present.delete(key);
       this.count = data.count;
       for (const ear of this.ears) this.show(ear);
-    } else {
+    } else if (event === "reset") {
       this.missed();
     }
   }

@@ -83,6 +83,8 @@ class List implements Part {
 
   told(event: string, data: Told): void {
     if (event === "reset") return this.read();
+    // A server of a newer version may tell more.
+    if (event !== "change") return;
     const { sort, ...row } = data.row;
     call(this.listener.change, { type: data.type, row });
     if (this.late) this.late.push(data);

@@ -343,12 +343,13 @@ export interface SessionStorage {
 }
 /** The member who is signed in. Tokens are renewed, stored and shared with other tabs by the client. */
 export interface Members {
-  signUp(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string }): Promise<Session & { nickname: string | null }>;
+  /** `profile` says what the app's `sign_up_fields` ask for. */
+  signUp(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string; profile?: JsonObject }): Promise<Session & { nickname: string | null }>;
   signIn(data: { login_id: string; password: string }): Promise<Session & { nickname: string | null }>;
   /** Signs in as a new guest. */
   guest(): Promise<Session>;
   /** Makes the guest who is signed in a member, who keeps its rows. */
-  promote(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string }): Promise<Session & { nickname: string | null }>;
+  promote(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string; profile?: JsonObject }): Promise<Session & { nickname: string | null }>;
   signOut(): Promise<void>;
   /** The session that is stored, or null: without a request. */
   session(): Promise<Session | null>;
