@@ -223,6 +223,17 @@ def test_all_that_was_started_ends(tmp_path: Path, number: int, request: pytest.
     wait_until(lambda: not any(is_running(pid) for pid in [*pids, server]))
 
 
+def test_folders_that_are_removed(tmp_path: Path):
+    running = Running(create(tmp_path / "shop"))
+    shutil.rmtree(running.project / "tables")
+    running.said("- notes: drop")
+    # The server still writes into it.
+    wait_until(lambda: shutil.rmtree(running.project, ignore_errors=True) or not running.project.exists())
+    assert running.program.wait(PATIENCE) == 1
+    assert f"{running.project} is not there any more." in running.output
+    assert "Traceback" not in running.output
+
+
 @NEEDS_NODE
 def test_the_projects_tests(running: Running):
     home = {"XDG_CONFIG_HOME": str(running.project.parent / "config")}

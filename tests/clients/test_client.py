@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from pilotis import __version__
 from pilotis.http.reference.sdk import client_versions
 from tests import shared
 from tests.clients.test_clients import NEEDS_NODE, environment_of, run
@@ -74,6 +76,21 @@ def test_the_committed_files_are_a_build(project: Path):
 def test_the_client_is_small():
     for version in client_versions():
         assert len(gzip.compress((FILES / version / "pilotis.js").read_bytes())) <= MAX_BYTES
+
+
+def test_the_versions_that_work_together():
+    """Each released client is in the table of the guide with the server of today; the rest of it is in `faults.mjs`
+    (older) and `live.mjs` (newer).
+    """
+    _, _, text = (ROOT / "docs" / "client.md").read_text().partition("\n## Versions\n")
+    rows = re.findall(r"^\| (\d\S*) \| ([^|]+) \|", text.partition("\n## ")[0], re.MULTILINE)
+    server = __version__.rpartition(".")[0]
+    for version in client_versions():
+        client = version.rpartition(".")[0]
+        assert (client, server) in rows
+        assert {told.split()[0] for one, told in rows if one == client} >= {"older", "newer"}
+    python = (ROOT / "clients" / "python" / "src" / "pilotis_client" / "__init__.py").read_text()
+    assert f'__version__ = "{client_versions()[0].rpartition(".")[0]}.' in python
 
 
 def test_the_lock_file_names_no_registry():

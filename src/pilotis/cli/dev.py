@@ -143,6 +143,9 @@ class _Follower:
             work()
         except CommandError as error:
             click.echo(str(error), err=True)
+        except OSError as error:
+            # A file that is removed while it is read: what is there instead is the next change.
+            click.echo(f"{error.filename}: {error.strerror}", err=True)
 
 
 def _say(told: Iterator[str]) -> None:
@@ -151,7 +154,8 @@ def _say(told: Iterator[str]) -> None:
 
 
 def _follow(folder: Path, before: dict[Path, tuple[int, int]], follower: _Follower) -> None:
-    """Tell the follower of each change, for ever."""
+    """Tell the follower of each change, for ever; raises `CommandError` when the project is gone."""
+    place = folder.resolve()
     while True:
         now = _snapshot(folder)
         while now != before and (later := _snapshot_after(folder)) != now:
@@ -159,6 +163,8 @@ def _follow(folder: Path, before: dict[Path, tuple[int, int]], follower: _Follow
             now = later
         if changed := {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}:
             before = now
+            if not place.is_dir():
+                raise CommandError(f"{place} is not there any more.")
             follower.changed(changed)
         time.sleep(_LOOK_SECONDS)
 
