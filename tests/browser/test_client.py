@@ -292,9 +292,10 @@ async def test_tabs_that_share_no_stream(tabs: BrowserContext, page_url: str, ap
             await shows(page, number, "a")
     await until(lambda: streams() == 2)
     # Another member, and a page without locks.
-    kept = "const kept = {}, storage = { get: (n) => kept[n], set: (n, v) => (kept[n] = v), "
-    kept += "remove: (n) => delete kept[n] };"
-    another = "globalThis.client = create({ storage }); return client.members.guest().then(() => 0);"
+    kept = "const kept = {}, get = (n) => kept[n], set = (n, v) => (kept[n] = v), remove = (n) => delete kept[n];"
+    another = (
+        "globalThis.client = create({ storage: { get, set, remove } }); return client.members.guest().then(() => 0);"
+    )
     for number, harm in enumerate(
         (
             f"() => {{ {kept} {another} }}",

@@ -13,6 +13,8 @@ let failing = false;
 const given: typeof fetch = async (input, init) => {
   const name = `${init?.method} ${new URL(String(input)).pathname.split("/").pop()}`;
   counts[name] = (counts[name] ?? 0) + 1;
+  // Longer than a list is kept that nobody shows.
+  if (/"limit":7/.test(String(init?.body))) await new Promise((later) => setTimeout(later, 1500));
   if (failing && init?.method === "PATCH") throw new TypeError("cut");
   return fetch(input, init);
 };
@@ -70,6 +72,9 @@ function Extras() {
 function Suspended() {
   return <output>{names(useRows<any>(query.limit(1), { suspense: true }).rows)}</output>;
 }
+function Slow() {
+  return <output>{names(useRows<any>(query.limit(7), { suspense: true, live: false }).rows)}</output>;
+}
 function Broken() {
   return <output>{useRows(client.rows(closed!).all(), { suspense: true }).status}</output>;
 }
@@ -93,6 +98,7 @@ function All({ id }: { id: string }) {
       <Change id={id} />
       <Extras />
       <p id="suspended"><Suspense fallback="waiting"><Suspended /></Suspense></p>
+      <p id="slow"><Suspense fallback="waiting"><Slow /></Suspense></p>
       <p id="broken"><Boundary><Suspense fallback="waiting"><Broken /></Suspense></Boundary></p>
       <button onClick={() => show(!shown)}>toggle</button>
     </PilotisProvider>

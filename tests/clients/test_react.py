@@ -87,11 +87,12 @@ async def test_the_hooks(page: Page, app: App):
     for part in ("one", "same", "once"):
         await expect(told(part)).to_have_text("ready: 1 2 of 3")
     await expect(page.locator("#suspended")).to_have_text("1")
+    await expect(page.locator("#slow")).to_have_text("1 2 3")
     await expect(page.locator("#broken")).to_have_text("MEMBER_TOKEN_REQUIRED")
     # Of two components with the same query, mounted twice each in strict mode, one asks; all lists share a stream,
     # which is opened again for each list that ends or begins.
     counts = await page.evaluate("counts")
-    assert counts["POST query"] <= 5
+    assert counts["POST query"] <= 6
     # More rows, and a change by another client.
     await click("more one")
     await expect(told("same")).to_have_text("ready: 1 2 3 of 3")

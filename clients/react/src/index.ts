@@ -151,13 +151,20 @@ export function useUpload(
   const mutation = useMutation(async (content: Blob, options: UploadOptions = {}) => {
     const controller = new AbortController();
     aborting.current = controller;
-    options.signal?.addEventListener("abort", () => controller.abort(options.signal!.reason));
+    const { signal } = options;
+    const abort = () => controller.abort(signal!.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort);
     set(0);
     const onProgress: UploadOptions["onProgress"] = (told) => {
       set(told.total ? told.sent / told.total : 1);
       options.onProgress?.(told);
     };
-    return client.files(storage).upload(content, { ...options, signal: controller.signal, onProgress });
+    try {
+      return await client.files(storage).upload(content, { ...options, signal: controller.signal, onProgress });
+    } finally {
+      signal?.removeEventListener("abort", abort);
+    }
   });
   return { ...mutation, progress, abort: useCallback(() => aborting.current?.abort(), []) };
 }

@@ -52,8 +52,8 @@ export class List {
   read(): Promise<void> {
     this.first ??= new Promise((resolve) => (this.settle = resolve));
     this.begin();
-    // It may never be shown: what suspends may be thrown away.
-    this.leave();
+    // It may never be shown: what suspends may be thrown away. But it is read to its end, which React waits for.
+    void this.first.then(() => this.leave());
     return this.first;
   }
 
