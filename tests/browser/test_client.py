@@ -300,6 +300,7 @@ async def test_tabs_that_share_no_stream(tabs: BrowserContext, page_url: str, ap
         (
             f"() => {{ {kept} {another} }}",
             "() => { Object.defineProperty(navigator, 'locks', { value: undefined }); globalThis.client = create(); }",
+            "() => { globalThis.BroadcastChannel = class { constructor() { throw new Error('insecure') } }; }",
         )
     ):
         alone = await tab(tabs, page_url, app)

@@ -117,7 +117,12 @@ export class Stream {
     if (number !== this.joins || !this.shares) return;
     const { url, own } = this.http;
     const group = ["pilotis", VERSION, url, JSON.stringify(own), session?.member_id].join(" ");
-    this.tabs = new Tabs(group, this.tab, (told) => this.heard(told), () => this.led(), () => this.part());
+    try {
+      this.tabs = new Tabs(group, this.tab, (told) => this.heard(told), () => this.led(), () => this.part());
+    } catch {
+      // A page that may store nothing may have no channel either.
+      this.part();
+    }
   }
 
   /** Keeps a stream of its own from now on. */
