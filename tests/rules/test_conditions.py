@@ -241,6 +241,10 @@ async def test_many_changes_and_new_rows_leave_closed_and_hidden_columns_alone(a
         # What the caller cannot set or see is not emptied.
         left = (await side.get(f"{rows(table)}/{row}")).json()["data"]
         assert left == {"plan": "pro", "pay": 5, "code": "1"} | {key: None for key in left if left[key] is None}
+        # Every row is seen, and not every column.
+        for page in [await client.get(rows(table)) for _ in range(2)]:
+            assert "pro" in page.text
+            assert not any("pay" in one["data"] for one in page.json()["data"])
 
 
 async def test_the_text_of_a_link_that_is_no_id_finds_nothing(app: App):
