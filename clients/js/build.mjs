@@ -8,10 +8,10 @@ const folder = process.argv[2] ?? "dist";
 mkdirSync(folder, { recursive: true });
 // Names that only the client itself uses, and neither JSON nor the browser has: they are shortened.
 const OWN_NAMES = `aborts adopt apply asked attempt authorize changed clock compare controller current ears ended entering exchange
-  expiry failures finish follow follows fresh group heard hold http isCallers isConnected isLate isLoaded isOpen
+  expiry failures finish follow follows forget former fresh group heard hold http isCallers isConnected isLate isLoaded isOpen
   isOver isPlain isRead isReading isShown isStale joins leads led listed listener listeners lost named
-  notice noticedAt opened others outer parsed parts placeIn race readAll readAt readToken rejectedToken renew
-  renewed renewing reopen sessions shares show skew slow sorts stopped stored tabs tell tokens told waiting want
+  notice noticedAt opened others outer parsed parts placeIn post race readAll readAt readToken rejectedToken rejoin renew
+  renewed renewing reopen sessions shares show skew slow sorts stopped stored tabs tell timer tokens told waiting want
   wasOpen watch withoutSort`;
 await build({
   entryPoints: ["src/index.ts"],

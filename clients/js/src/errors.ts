@@ -38,5 +38,5 @@ export function errorOf(status: number, text: string, retryAfter: string | null)
   }
   const seconds = retryAfter === null || retryAfter === "" ? NaN : Number(retryAfter);
   const code = body?.code ?? "BAD_ANSWER";
-  return new ApiError(status, code, body?.message ?? `The server answered ${status}.`, body ?? {}, isNaN(seconds) ? null : seconds);
+  return new ApiError(status, code, body?.message ?? `Answered ${status}.`, body ?? {}, isNaN(seconds) ? null : seconds);
 }

@@ -68,7 +68,7 @@ export class Http {
     try {
       return parse(text, this.options.bigint ?? false);
     } catch (cause) {
-      throw new ApiError(response.status, "BAD_ANSWER", "The answer is not JSON.", {}, null, { cause });
+      throw new ApiError(response.status, "BAD_ANSWER", "Not JSON.", {}, null, { cause });
     }
   };
 
@@ -105,7 +105,7 @@ export class Http {
         }
         // What is not there has a code of its own: it is the route that an older server lacks.
         if (["NOT_FOUND", "METHOD_NOT_ALLOWED"].includes(failed.code) && !elsewhere && !sent.isCallers) {
-          const told = `The server, of version ${this.serverVersion}, has no ${method} ${path}, which the client ${VERSION} needs.`;
+          const told = `Server ${this.serverVersion} has no ${method} ${path}, which client ${VERSION} needs.`;
           failed = new ApiError(failed.status, "NOT_SUPPORTED_BY_SERVER", told, failed.body);
         }
         if (failed.status === 401 && failed.code === "INVALID_TOKEN" && token && !renewed) {
@@ -123,7 +123,7 @@ export class Http {
       if (!clock.isLate) throw cause;
       // A server that hangs must not gather connections.
       this.aborts = true;
-      throw new ApiError(0, "TIMEOUT", `No answer within ${milliseconds} ms.`, {}, null, { cause });
+      throw new ApiError(0, "TIMEOUT", `No answer in ${milliseconds} ms.`, {}, null, { cause });
     } finally {
       clock.stop();
     }

@@ -39,7 +39,7 @@ export function createClient(options: ClientOptions): Client {
         const body = { payload };
         const done = await http.json("POST", path`/v1/public/functions/${name}/invoke`, { ...given, body });
         if (done.success) return done.result;
-        throw new ApiError(200, "FUNCTION_ERROR", done.error ?? `The function ended with ${done.status}.`, done);
+        throw new ApiError(200, "FUNCTION_ERROR", done.error ?? `The function is ${done.status}.`, done);
       },
     },
     authSettings: () => http.json("GET", "/v1/public/auth-settings"),

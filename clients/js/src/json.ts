@@ -74,5 +74,5 @@ function replaced(holder: any, big: boolean): any {
 }
 
 function unsafe(name: string, token: string): never {
-  throw new ApiError(0, "UNSAFE_NUMBER", `${name} is ${token}, which JavaScript would round; createClient({ bigint: true }) reads whole numbers.`);
+  throw new ApiError(0, "UNSAFE_NUMBER", `${name} is ${token}, which JavaScript would round without createClient({ bigint: true }).`);
 }

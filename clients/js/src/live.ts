@@ -36,7 +36,7 @@ export class Stream {
   /** The secret of the stream that is open. */
   secret: string | undefined;
   /** The secret of the stream before, in whose place the next one is present in channels. */
-  private before: string | undefined;
+  private former: string | undefined;
   private readonly parts = { subscriptions: new Map<string, Part>(), channels: new Map<string, Part>() };
   /** The id of the last event of lists, where the next stream goes on. */
   private last: string | undefined;
@@ -57,8 +57,9 @@ export class Stream {
   ) {
     const { secretKey, fetch } = http.options;
     // A `fetch` of one's own may have credentials of its own.
-    this.shares = typeof document === "object" && !!navigator.locks && !secretKey && !fetch;
-    if (typeof document === "object") this.comeBack(`pilotis:${http.options.publicKey}:stream`);
+    const isPage = typeof document === "object";
+    this.shares = isPage && !!navigator.locks && !secretKey && !fetch;
+    if (isPage) this.rejoin(`pilotis:${http.options.publicKey}:stream`);
     sessions.onChange(({ type }) => {
       if (type === "refreshed" || secretKey) return;
       this.last = undefined;
@@ -69,12 +70,12 @@ export class Stream {
   }
 
   /** A page that is loaded again goes on in the place of the one before, so that others do not see it twice. */
-  private comeBack(name: string): void {
+  private rejoin(name: string): void {
     try {
-      this.before = sessionStorage.getItem(name) ?? undefined;
+      this.former = sessionStorage[name];
       // A copy of the tab is another one.
-      sessionStorage.removeItem(name);
-      addEventListener("pagehide", () => this.secret && sessionStorage.setItem(name, this.secret));
+      delete sessionStorage[name];
+      addEventListener("pagehide", () => this.secret && (sessionStorage[name] = this.secret));
     } catch {
       // Without storage it is seen for some seconds more.
     }
@@ -230,11 +231,11 @@ export class Stream {
    */
   private async listen(signal: AbortSignal, subscriptions: JsonObject[], channels: JsonObject[]): Promise<number> {
     const names = { subscriptions: subscriptions.map(({ id }) => id), channels: channels.map(({ name }) => name) };
-    const body = { subscriptions, channels, after: subscriptions.length ? this.last : undefined, stream: this.before };
+    const body = { subscriptions, channels, after: subscriptions.length ? this.last : undefined, stream: this.former };
     let response: Response;
     try {
       response = await this.http.send("POST", "/v1/public/realtime", { body, reads: true, once: true, signal });
-      if (!response.body) throw new ApiError(response.status, "BAD_ANSWER", "This fetch cannot read an answer as it comes.");
+      if (!response.body) throw new ApiError(response.status, "BAD_ANSWER", "This fetch reads no streams.");
     } catch (error) {
       // Whose session has ended, goes on as a visitor.
       if (!(error instanceof ApiError) || passes(error) || error.code === "SESSION_ENDED") throw error;
@@ -280,7 +281,7 @@ export class Stream {
     const isOfLists = isOwn !== this.follows;
     if (event === "ready") {
       if (isOwn) {
-        this.secret = this.before = told.stream;
+        this.secret = this.former = told.stream;
         this.failures = 0;
       }
       const parts = [...(isOwn ? channels.values() : []), ...(isOfLists ? subscriptions.values() : [])];
@@ -294,7 +295,7 @@ export class Stream {
       }
     } else if (told && event !== "bye") {
       const [kind, name]: [Kind, string] = told.channel ? ["channels", told.channel] : ["subscriptions", told.subscription];
-      if (told.code) this.end(kind, name, new ApiError(0, told.code, `Not told any more: ${told.reason}.`, told));
+      if (told.code) this.end(kind, name, new ApiError(0, told.code, `Ended: ${told.reason}.`, told));
       else this.parts[kind].get(name)?.told(event, told);
     }
     if (isOfLists) this.last = id ?? this.last;
