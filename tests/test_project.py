@@ -24,7 +24,7 @@ schema:
   team: {type: uuid, references: {table: teams, on_delete: cascade}}
 rules:
   list: {$member: {}}
-  read: {$exists: {table: teams, where: {id: {$row: team}, open: true}}}
+  read: {$exists: {table: teams, where: {id: {$row: team}, open: true, lead.name: Ada}}}
 """
 TEAMS = """
 title: teams

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -85,25 +84,38 @@ class Tables(Part):
         return self._places[name]
 
     def apply(self, steps: Sequence[Step]) -> None:
-        """See `Part`: what others refer to is created first, then changes, then what is dropped."""
+        """See `Part`: what others refer to is created first, then changes come, then what is dropped."""
         created = [step.title for step in steps if step.kind == "create"]
         for title in created:
             self._at(title, partial(self._create, alone(self._files[title]) or self._files[title]))
+        # Rules follow references of other tables, so all references come before.
         for title in created:
-            if alone(self._files[title]) is not None:
+            if any(references(self._files[title])):
+                closed = {**self._files[title], "rules": {}} if "rules" in self._files[title] else self._files[title]
+                self._at(title, partial(self._change, title, closed))
+        for title in created:
+            if "rules" in self._files[title]:
                 self._at(title, partial(self._change, title, self._files[title]))
         for step in steps:
             if step.kind == "change":
                 self._at(step.title, partial(self._change, step.before or step.title, self._files[step.title]))
-        dropped = in_order_of_dropping([step.title for step in steps if step.kind == "drop"], self._server)
+        self._drop([step.title for step in steps if step.kind == "drop"])
+
+    def _drop(self, titles: Sequence[str]) -> None:
+        """Drop tables, which may name each other."""
+        dropped = in_order_of_dropping(titles, self._server)
         left = {title: self._server[title] for title in dropped}
+        for title in dropped:
+            # Rules may lead through any table, also back to their own.
+            if "rules" in left[title]:
+                left[title] = {**left[title], "rules": {}}
+                self._change(title, left[title])
         for title in dropped:
             del left[title]
             # Those that are dropped later must not refer to it: tables may refer to each other.
             for other, definition in left.items():
-                columns = {name for name, target in references(definition) if target == title}
-                if columns or title in json.dumps(definition.get("rules"), ensure_ascii=False):
-                    left[other] = {**definition, "schema": without_references(definition, columns), "rules": {}}
+                if columns := {name for name, target in references(definition) if target == title}:
+                    left[other] = {**definition, "schema": without_references(definition, columns)}
                     self._change(other, left[other])
             self._public("DELETE", f"/{self._ids[title]}")
 
