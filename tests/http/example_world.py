@@ -18,9 +18,9 @@ import asyncpg
 import httpx
 import msgspec
 
+from pilotis.http.api.example import examples_beside
 from pilotis.oauth.social.types import Recognised
 from pilotis.security import single_use
-from pilotis.workflows.examples import DEFINITION
 from tests import forked
 from tests.accounts import authenticator
 from tests.accounts.security_key import SecurityKey
@@ -678,7 +678,8 @@ class World:
 
     @cached_property
     def workflow_id(self) -> str:
-        return self._of_app("POST", "/workflows", DEFINITION)["id"]
+        example = examples_beside("pilotis.workflows.endpoints")["POST /v1/apps/:app_id/workflows"]
+        return self._of_app("POST", "/workflows", example.body)["id"]
 
     @cached_property
     def triggered_workflow_id(self) -> str:

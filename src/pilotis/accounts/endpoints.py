@@ -12,7 +12,6 @@ from pilotis.accounts.errors import (
     PasswordSetError,
     TokenExpiredError,
 )
-from pilotis.accounts.examples import ADMINISTRATION_EXAMPLES, EXAMPLES
 from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.service import Proofs
 from pilotis.accounts.types import (
@@ -46,7 +45,7 @@ _MEMBERS = "/v1/public/app-members"
 _UNDONE = "The account has this address again. Choose a new password by the link that was mailed to it."
 
 
-class ProofEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class ProofEndpoints(Endpoints, tag="App member authentication"):
     """Verification of addresses, and forgotten passwords."""
 
     def __init__(self, proofs: Proofs) -> None:
@@ -164,7 +163,7 @@ class ProofEndpoints(Endpoints, tag="App member authentication", examples=EXAMPL
         return Confirmation("Password changed. Sign in with the new one.")
 
 
-class MailSignInEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class MailSignInEndpoints(Endpoints, tag="App member authentication"):
     """Sign-in by a mailed code or link."""
 
     def __init__(self, sign_in: MailSignIn) -> None:
@@ -208,7 +207,7 @@ class MailSignInEndpoints(Endpoints, tag="App member authentication", examples=E
         return Reply(json.encode(signed_in), status=201 if is_new else 200)
 
 
-class ProofAdministrationEndpoints(Endpoints, tag="App member administration", examples=ADMINISTRATION_EXAMPLES):
+class ProofAdministrationEndpoints(Endpoints, tag="App member administration"):
     """Forgotten passwords, for the app's team."""
 
     def __init__(self, proofs: Proofs) -> None:

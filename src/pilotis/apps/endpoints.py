@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.apps.examples import EXAMPLES
 from pilotis.apps.keyring import KeyNotFoundError, Keyring
 from pilotis.apps.service import AppNotDeletedError, AppNotFoundError, Apps
 from pilotis.apps.settings import AppSettings
@@ -34,7 +33,7 @@ from pilotis.members.gate.service import SecondFactorEnrolmentRequiredError
 from pilotis.users.service import AppCreationNotAllowedError
 
 
-class AppEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):
+class AppEndpoints(Endpoints, tag="Apps"):
     """Apps, for console users."""
 
     def __init__(self, apps: Apps) -> None:
@@ -90,7 +89,7 @@ class AppEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):
         return await self._apps.restore(app_id, call.user, call.actor)
 
 
-class AppSettingsEndpoints(Endpoints, tag="App settings", examples=EXAMPLES):
+class AppSettingsEndpoints(Endpoints, tag="App settings"):
     """How an app's members sign in, and the limits that apply to it."""
 
     def __init__(self, settings: AppSettings) -> None:
@@ -146,7 +145,7 @@ class AppSettingsEndpoints(Endpoints, tag="App settings", examples=EXAMPLES):
         return await self._settings.change_limits(app_id, call.actor, body)
 
 
-class KeyEndpoints(Endpoints, tag="Keys", examples=EXAMPLES):
+class KeyEndpoints(Endpoints, tag="Keys"):
     """An app's public and secret keys."""
 
     def __init__(self, keyring: Keyring) -> None:

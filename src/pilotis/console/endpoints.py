@@ -12,7 +12,6 @@ from pilotis.accounts.factors.errors import InvalidSecondFactorError
 from pilotis.accounts.passkeys.errors import InvalidPasskeyError
 from pilotis.console.assets import Asset, Assets
 from pilotis.console.context import Contexts
-from pilotis.console.examples import ATTENTION_EXAMPLES, CONTEXT_EXAMPLES, EXAMPLES, EXPOSURE_EXAMPLES, USAGE_EXAMPLES
 from pilotis.console.exposure import Exposure, findings
 from pilotis.console.sessions import COOKIE, FORGET, BrowserSessions, Opened
 from pilotis.console.types import (
@@ -79,7 +78,7 @@ class ConsolePageEndpoints(Endpoints, tag="Pages"):
         return _encoded(found, call.header(b"accept-encoding") or "", headers)
 
 
-class ConsoleEndpoints(Endpoints, tag="Console", examples=EXAMPLES):
+class ConsoleEndpoints(Endpoints, tag="Console"):
     """The console's configuration, and the sessions of browsers.
 
     Only the routes below `/v1/auth/session` read a cookie, and only from pages of this server.
@@ -182,7 +181,7 @@ class ConsoleEndpoints(Endpoints, tag="Console", examples=EXAMPLES):
         return Reply(json.encode(Deleted("Signed out.", ended)), cookies=[FORGET])
 
 
-class ExposureEndpoints(Endpoints, tag="Apps", examples=EXPOSURE_EXAMPLES):
+class ExposureEndpoints(Endpoints, tag="Apps"):
     """The access that the public has to an app."""
 
     def __init__(self, exposure: Callable[[AppInfo], Awaitable[Exposure]]) -> None:
@@ -199,7 +198,7 @@ class ExposureEndpoints(Endpoints, tag="Apps", examples=EXPOSURE_EXAMPLES):
         return ExposureReport(sorted(found, key=lambda finding: order.index(finding.severity)))
 
 
-class AttentionEndpoints(Endpoints, tag="Apps", examples=ATTENTION_EXAMPLES):
+class AttentionEndpoints(Endpoints, tag="Apps"):
     """What needs attention in an app."""
 
     def __init__(self, attention: Callable[[AppInfo], Awaitable[Attention]]) -> None:
@@ -211,7 +210,7 @@ class AttentionEndpoints(Endpoints, tag="Apps", examples=ATTENTION_EXAMPLES):
         return await self._attention(call.app)
 
 
-class ContextEndpoints(Endpoints, tag="Apps", examples=CONTEXT_EXAMPLES):
+class ContextEndpoints(Endpoints, tag="Apps"):
     """What a request has led to."""
 
     def __init__(self, contexts: Contexts) -> None:
@@ -230,7 +229,7 @@ class ContextEndpoints(Endpoints, tag="Apps", examples=CONTEXT_EXAMPLES):
         return await self._contexts.read(app_id, request_id)
 
 
-class UsageEndpoints(Endpoints, tag="Apps", examples=USAGE_EXAMPLES):
+class UsageEndpoints(Endpoints, tag="Apps"):
     """Activity of an app other than requests."""
 
     def __init__(self, usage: Callable[[AppInfo, int], Awaitable[Usage]]) -> None:

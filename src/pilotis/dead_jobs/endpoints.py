@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.dead_jobs.examples import EXAMPLES
 from pilotis.dead_jobs.service import DeadJobs, JobNotFoundError
 from pilotis.dead_jobs.types import DeadJob, DeadJobQuery, DeadJobResult, RetriedJobs, RetryKind
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
@@ -15,7 +14,7 @@ from pilotis.http.api.schemas import ItemPage
 _JOBS = "/v1/apps/:app_id/dead-jobs"
 
 
-class DeadJobEndpoints(Endpoints, tag="Background jobs", examples=EXAMPLES):
+class DeadJobEndpoints(Endpoints, tag="Background jobs"):
     """Background jobs of an app that have failed permanently. They are kept for two weeks."""
 
     def __init__(self, dead_jobs: DeadJobs) -> None:

@@ -47,7 +47,6 @@ from pilotis.files.errors import (
     UploadSignatureInvalidError,
     UploadUrlExpiredError,
 )
-from pilotis.files.examples import EXAMPLES
 from pilotis.files.listing import Listing
 from pilotis.files.rule_tests import FileRuleTests
 from pilotis.files.storages import Storages
@@ -137,7 +136,7 @@ _LINK = [
 ]
 
 
-class StorageEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
+class StorageEndpoints(Endpoints, tag="File storages"):
     """File storages, for console users."""
 
     def __init__(self, storages: Storages) -> None:
@@ -189,7 +188,7 @@ class StorageEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
         return Deleted("File storage deleted.", storage_id)
 
 
-class StorageRuleEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
+class StorageRuleEndpoints(Endpoints, tag="File storages"):
     """Rules of file storages: who may list, read, upload, replace and delete which files."""
 
     def __init__(self, storages: Storages) -> None:
@@ -215,7 +214,7 @@ class StorageRuleEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
         return await self._storages.rules(call.app, storage_id)
 
 
-class FileAdministrationEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
+class FileAdministrationEndpoints(Endpoints, tag="File storages"):
     """What a console user can do with files in addition to the public routes."""
 
     def __init__(self, listing: Listing) -> None:
@@ -242,7 +241,7 @@ class FileAdministrationEndpoints(Endpoints, tag="File storages", examples=EXAMP
         return await self._listing.move(call.app, call.actor, call.principal, storage_id, file_id, body)
 
 
-class StorageRuleTestEndpoints(Endpoints, tag="File storages", examples=EXAMPLES):
+class StorageRuleTestEndpoints(Endpoints, tag="File storages"):
     """What the rules of a storage answer."""
 
     def __init__(self, tests: FileRuleTests) -> None:
@@ -262,7 +261,7 @@ class StorageRuleTestEndpoints(Endpoints, tag="File storages", examples=EXAMPLES
         return await self._tests.run(call.app, storage_id, body)
 
 
-class FileEndpoints(Endpoints, tag="File storage", examples=EXAMPLES):
+class FileEndpoints(Endpoints, tag="File storage"):
     """Uploads, files and folders. The public key is sufficient unless a storage requires more."""
 
     def __init__(self, uploads: Uploads, listing: Listing) -> None:
@@ -359,7 +358,7 @@ class FileEndpoints(Endpoints, tag="File storage", examples=EXAMPLES):
         return await self._listing.temporary_url(call.app, call.principal, storage_id, file_id, body.expires_seconds)
 
 
-class FileTransferEndpoints(Endpoints, tag="File transfer", examples=EXAMPLES):
+class FileTransferEndpoints(Endpoints, tag="File transfer"):
     """Uploads and downloads by URLs that need no headers."""
 
     def __init__(self, uploads: Uploads, delivery: Delivery) -> None:

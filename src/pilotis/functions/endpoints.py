@@ -45,7 +45,6 @@ from pilotis.functions.errors import (
     VersionNotFoundError,
     VersionNotReadyError,
 )
-from pilotis.functions.examples import EXAMPLES
 from pilotis.functions.executions import Executions, log_lines
 from pilotis.functions.runtime.types import FunctionBusyError, FunctionsOverloadedError, RuntimeUnavailableError
 from pilotis.functions.service import Functions
@@ -192,7 +191,7 @@ class SentDraft(ParsedBody, kw_only=True):
 _NO_SUBJECT = [TableNotFoundError, TriggerStorageNotFoundError]
 
 
-class InvokeEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
+class InvokeEndpoints(Endpoints, tag="Functions"):
     """Calling functions."""
 
     def __init__(self, calls: Calls) -> None:
@@ -250,7 +249,7 @@ class InvokeEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         return Reply(json.encode(_result(await _unless_gone(call, work))))
 
 
-class FunctionEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
+class FunctionEndpoints(Endpoints, tag="Functions"):
     """Functions: an app's own code, run on the server."""
 
     def __init__(
@@ -522,7 +521,7 @@ class FunctionEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
         return await self._calls.runtimes()
 
 
-class TriggerEndpoints(Endpoints, tag="Functions", examples=EXAMPLES):
+class TriggerEndpoints(Endpoints, tag="Functions"):
     """What calls a function automatically."""
 
     def __init__(self, triggers: Triggers) -> None:

@@ -33,7 +33,6 @@ from pilotis.hosting.errors import (
     UploadLinkInvalidError,
     WebStorageNotFoundError,
 )
-from pilotis.hosting.examples import EXAMPLES
 from pilotis.hosting.pages import Pages
 from pilotis.hosting.service import Hosting
 from pilotis.hosting.serving import SiteRequest
@@ -140,7 +139,7 @@ _PROMOTE = [
 ]
 
 
-class WebDeployEndpoints(Endpoints, tag="Web storages", examples=EXAMPLES):
+class WebDeployEndpoints(Endpoints, tag="Web storages"):
     """Web storages and their deployments, with a secret key. Reading needs a viewer's key, the rest an editor's."""
 
     def __init__(self, hosting: Hosting) -> None:
@@ -239,7 +238,7 @@ class WebDeployEndpoints(Endpoints, tag="Web storages", examples=EXAMPLES):
         return await self._hosting.deployments.promote(call.app.app_id, call.actor, storage_id, wanted)
 
 
-class PageMetaEndpoints(Endpoints, tag="Page metadata", examples=EXAMPLES):
+class PageMetaEndpoints(Endpoints, tag="Page metadata"):
     """Metadata of pages, which is inserted into every HTML answer for them."""
 
     def __init__(self, pages: Pages) -> None:
@@ -276,7 +275,7 @@ class PageMetaEndpoints(Endpoints, tag="Page metadata", examples=EXAMPLES):
         return await self._pages.delete_all(call.app.app_id, call.actor, storage_id)
 
 
-class WebConsoleEndpoints(Endpoints, tag="Web storages in the console", examples=EXAMPLES):
+class WebConsoleEndpoints(Endpoints, tag="Web storages in the console"):
     """Web storages, for console users."""
 
     def __init__(self, hosting: Hosting) -> None:
@@ -397,7 +396,7 @@ class WebConsoleEndpoints(Endpoints, tag="Web storages in the console", examples
         return await self._hosting.domains.remove(app_id, call.actor, storage_id, hostname)
 
 
-class SiteUploadEndpoints(Endpoints, tag="File transfer", examples=EXAMPLES):
+class SiteUploadEndpoints(Endpoints, tag="File transfer"):
     """Contents of sites, uploaded by URLs that need no headers."""
 
     def __init__(self, uploads: Uploads) -> None:
@@ -422,7 +421,7 @@ class SiteUploadEndpoints(Endpoints, tag="File transfer", examples=EXAMPLES):
         return await self._uploads.receive(app_id, query, call.headers, body)
 
 
-class DomainAskEndpoints(Endpoints, tag="Web storages in the console", examples=EXAMPLES):
+class DomainAskEndpoints(Endpoints, tag="Web storages in the console"):
     """The request that a proxy sends before it requests a certificate."""
 
     def __init__(self, domains: Domains) -> None:

@@ -15,7 +15,6 @@ from pilotis.http.api.endpoint import Endpoints, get
 from pilotis.http.api.hosts import host_of
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
-from pilotis.http.health_examples import EXAMPLES
 from pilotis.kit.errors import Detail, PilotisError, UnavailableError
 
 CHECK_SECONDS = 2.0
@@ -71,7 +70,7 @@ class NotReadyError(UnavailableError):
         self.details = tuple(details)
 
 
-class HealthEndpoints(Endpoints, tag="Health", examples=EXAMPLES):
+class HealthEndpoints(Endpoints, tag="Health"):
     """Liveness and readiness. `checks` are functions by part; each raises if its part is not ready.
 
     `facts` returns what the features say, by the field of `Alive`, `lost_nodes` the nodes of the database that do not

@@ -25,7 +25,6 @@ from pilotis.integrations.errors import (
     UndeclaredEventTypeError,
     UnknownMemberError,
 )
-from pilotis.integrations.examples import EXAMPLES
 from pilotis.integrations.publishing import Publishing
 from pilotis.integrations.service import EventTypes, ProviderNotFoundError
 from pilotis.integrations.streams import EventStreams
@@ -49,7 +48,7 @@ from pilotis.kit.ids import uuid7
 _TYPE = "/v1/apps/:app_id/event-types/:event_type"
 
 
-class EventTypeEndpoints(Endpoints, tag="Events", examples=EXAMPLES):
+class EventTypeEndpoints(Endpoints, tag="Events"):
     """Event types and events of an app."""
 
     def __init__(self, types: EventTypes, publishing: Publishing, streams: EventStreams) -> None:

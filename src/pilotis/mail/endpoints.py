@@ -8,7 +8,6 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, post, put
 from pilotis.http.api.principals import Access, ReauthenticationRequiredError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Paging
-from pilotis.mail.examples import EXAMPLES
 from pilotis.mail.service import (
     MailNotFoundError,
     MailNotRetryableError,
@@ -52,7 +51,7 @@ VIEWER = console(Role.VIEWER, secret_key=True)
 EDITOR = console(Role.EDITOR, secret_key=True)
 
 
-class MailEndpoints(Endpoints, tag="Mail", examples=EXAMPLES):
+class MailEndpoints(Endpoints, tag="Mail"):
     """Settings of mail, the mailbox, and addresses that get none."""
 
     def __init__(self, settings: SettingsOfMail, mails: Mails, templates: OwnTemplates) -> None:

@@ -8,7 +8,6 @@ from pilotis.http.api.request import Call
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
 from pilotis.members.challenges.service import HEADER, ChallengeRequiredError
-from pilotis.members.examples import EXAMPLES
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
 from pilotis.members.hooks import HookFailedError, RejectedByHookError
 from pilotis.members.service import (
@@ -38,7 +37,7 @@ from pilotis.members.types import (
 )
 
 
-class MemberEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class MemberEndpoints(Endpoints, tag="App member authentication"):
     """Sign-up, sign-in, guests, a member's own record, sign-out."""
 
     def __init__(self, members: Members) -> None:

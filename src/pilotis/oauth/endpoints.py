@@ -27,7 +27,6 @@ from pilotis.oauth.clients import (
 from pilotis.oauth.discovery import server_metadata
 from pilotis.oauth.dynamic_clients import DynamicClients
 from pilotis.oauth.errors import InvalidRequestError
-from pilotis.oauth.examples import EXAMPLES
 from pilotis.oauth.grants import Grants, OAuthGrantNotFoundError
 from pilotis.oauth.https import Https
 from pilotis.oauth.keys import SigningKeyExistsError, SigningKeys
@@ -67,7 +66,7 @@ _PICTURE = (
 )
 
 
-class DiscoveryEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class DiscoveryEndpoints(Endpoints, tag="OAuth"):
     """The documents that clients and resource servers read first."""
 
     def __init__(self, keys: SigningKeys, issuer: str, *, registers: bool = True) -> None:
@@ -120,7 +119,7 @@ class RegistrationEndpoints(Endpoints, tag="Pages", error_styles={"/oauth": "oau
         return Reply(json.encode(found), 201, _NOT_STORED)
 
 
-class ProtectedResourceEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class ProtectedResourceEndpoints(Endpoints, tag="OAuth"):
     """Metadata that clients, such as those of MCP, find by the address of an app's API."""
 
     def __init__(self, settings: ProviderSettings) -> None:
@@ -140,7 +139,7 @@ class ProtectedResourceEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
         return Reply(json.encode(await self._settings.resource(app_id, is_mcp=True)), headers=[_CACHED])
 
 
-class OAuthSettingsEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class OAuthSettingsEndpoints(Endpoints, tag="OAuth"):
     """An app's settings as an OAuth provider."""
 
     def __init__(self, settings: ProviderSettings) -> None:
@@ -161,7 +160,7 @@ class OAuthSettingsEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
         return await self._settings.change(app_id, call.actor, call.principal.role, body)
 
 
-class OAuthClientEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class OAuthClientEndpoints(Endpoints, tag="OAuth"):
     """The scopes that an app offers to clients, and the registered clients."""
 
     def __init__(self, clients: Clients) -> None:
@@ -251,7 +250,7 @@ def _scope_name(text: str) -> str:
         ) from None
 
 
-class LogoEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class LogoEndpoints(Endpoints, tag="OAuth"):
     """The pictures of clients."""
 
     def __init__(self, logos: Logos) -> None:
@@ -291,7 +290,7 @@ class LogoEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
         return Reply(await self._logos.image(client_id), headers=_PICTURE, content_type=b"image/webp")
 
 
-class GrantEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class GrantEndpoints(Endpoints, tag="OAuth"):
     """The grants of an app, and the keys that sign its tokens."""
 
     def __init__(self, grants: Grants, keys: SigningKeys) -> None:

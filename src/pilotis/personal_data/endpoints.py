@@ -13,14 +13,13 @@ from pilotis.http.replies.reply import Reply, Stream, disposition
 from pilotis.kit.generators import started
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import MemberInactiveError
-from pilotis.personal_data.examples import EXAMPLES
 from pilotis.personal_data.service import ExportBusyError, ExportExpiredError, ExportLimitError, PersonalData
 from pilotis.personal_data.types import ExportDownload, ExportTicket
 
 _MEMBERS = "/v1/public/app-members"
 
 
-class PersonalDataEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class PersonalDataEndpoints(Endpoints, tag="App member authentication"):
     """What an app has of a member."""
 
     def __init__(self, data: PersonalData, proofs: Proofs) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pilotis.http.api.endpoint import Endpoints, get, post
-from pilotis.http.api.example import Example
 from pilotis.http.api.principals import Access, InvalidTokenError
 from pilotis.http.api.request import Call
 from pilotis.members.gate.service import MemberInactiveError
@@ -11,26 +10,8 @@ from pilotis.members.types import Confirmation
 from pilotis.security.authenticator import Authentication
 from pilotis.security.sessions.service import RefreshTokenReusedError, TokenPair
 
-EXAMPLES = [
-    Example(
-        route="POST /v1/auth/re-issue",
-        operation="refreshTokens",
-        answer={"access_token": "eyJ…", "refresh_token": "eyJ…"},
-    ),
-    Example(
-        route="GET /v1/auth/logout",
-        operation="signOutUserByGet",
-        answer={"message": "Signed out."},
-    ),
-    Example(
-        route="POST /v1/auth/logout",
-        operation="signOutUser",
-        answer={"message": "Signed out."},
-    ),
-]
 
-
-class TokenEndpoints(Endpoints, tag="Tokens", examples=EXAMPLES):
+class TokenEndpoints(Endpoints, tag="Tokens"):
     """Refresh for console users and members, and sign-out for console users."""
 
     def __init__(self, authentication: Authentication) -> None:

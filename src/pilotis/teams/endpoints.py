@@ -23,7 +23,6 @@ from pilotis.teams.errors import (
     TeamOwnerRequiredError,
     TooManyTeamsError,
 )
-from pilotis.teams.examples import EXAMPLES
 from pilotis.teams.service import Teams
 from pilotis.teams.types import (
     CreatedTeamInvitation,
@@ -58,7 +57,7 @@ EDITOR = console(Role.EDITOR, secret_key=True)
 _OWNERS = [MemberInactiveError, TeamNotFoundError, TeamOwnerRequiredError]
 
 
-class TeamEndpoints(Endpoints, tag="Teams", examples=EXAMPLES):
+class TeamEndpoints(Endpoints, tag="Teams"):
     """Teams of the signed-in member."""
 
     def __init__(self, teams: Teams) -> None:
@@ -178,7 +177,7 @@ class TeamEndpoints(Endpoints, tag="Teams", examples=EXAMPLES):
         return await self._teams.accept(call.app.app_id, call.member, body.token)
 
 
-class TeamAdministration(Endpoints, tag="Teams", examples=EXAMPLES):
+class TeamAdministration(Endpoints, tag="Teams"):
     """Teams of an app, for the app itself."""
 
     def __init__(self, teams: Teams) -> None:

@@ -18,7 +18,6 @@ from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
 from pilotis.members.service import WrongPasswordError
 from pilotis.members.types import Confirmation
-from pilotis.user_accounts.examples import EXAMPLES
 from pilotis.user_accounts.passkeys.service import UserPasskeys
 from pilotis.user_accounts.resets import UserResets
 from pilotis.user_accounts.service import UserFactorService
@@ -34,7 +33,7 @@ from pilotis.users.types import SignedInUser
 _FACTORS = "/v1/auth/factors"
 
 
-class UserFactorEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
+class UserFactorEndpoints(Endpoints, tag="Console users"):
     """Second factors of console users."""
 
     def __init__(self, factors: UserFactorService, passkeys: UserPasskeys, resets: UserResets) -> None:

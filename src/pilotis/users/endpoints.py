@@ -14,7 +14,6 @@ from pilotis.security.audit.service import AuditLog
 from pilotis.security.audit.types import AuditEntry, AuditQuery
 from pilotis.security.sessions.service import SessionNotFoundError
 from pilotis.users.activation import Activation
-from pilotis.users.examples import EXAMPLES
 from pilotis.users.invitations import (
     AlreadyOnAppError,
     InvalidInvitationError,
@@ -50,7 +49,7 @@ from pilotis.users.types import (
 )
 
 
-class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
+class UserEndpoints(Endpoints, tag="Console users"):
     """Sign-up with a token, sign-in, the user's own record and password, deactivation."""
 
     def __init__(self, users: Users, activation: Activation, audit_log: AuditLog) -> None:
@@ -162,7 +161,7 @@ class UserEndpoints(Endpoints, tag="Console users", examples=EXAMPLES):
         return await self._activation.change(call.user.user_id, call.actor, user_id, is_active=body.is_active)
 
 
-class RoleEndpoints(Endpoints, tag="Roles", examples=EXAMPLES):
+class RoleEndpoints(Endpoints, tag="Roles"):
     """Console users with a role on an app: `owner`, `editor` or `viewer`.
 
     An owner may do everything; an editor everything except deleting and restoring the app, locking its schema, and
@@ -200,7 +199,7 @@ class RoleEndpoints(Endpoints, tag="Roles", examples=EXAMPLES):
         return Deleted("Removed from the app.", user_id)
 
 
-class InvitationEndpoints(Endpoints, tag="Invitations", examples=EXAMPLES):
+class InvitationEndpoints(Endpoints, tag="Invitations"):
     """Invitations of console users to an app."""
 
     def __init__(self, invitations: Invitations) -> None:

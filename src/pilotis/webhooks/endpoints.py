@@ -24,7 +24,6 @@ from pilotis.webhooks.errors import (
     WebhookDisabledError,
     WebhookNotFoundError,
 )
-from pilotis.webhooks.examples import EXAMPLES
 from pilotis.webhooks.service import Webhooks
 from pilotis.webhooks.types import (
     AllStats,
@@ -60,7 +59,7 @@ _INVALID = [
 ]
 
 
-class WebhookEndpoints(Endpoints, tag="Webhooks", examples=EXAMPLES):
+class WebhookEndpoints(Endpoints, tag="Webhooks"):
     """Webhooks: events of an app, sent to a URL."""
 
     def __init__(self, webhooks: Webhooks, deliveries: Deliveries, rates: RateLimits) -> None:

@@ -33,7 +33,6 @@ from pilotis.workflows.errors import (
     WorkflowTriggerNotFoundError,
     WorkflowVersionNotFoundError,
 )
-from pilotis.workflows.examples import EXAMPLES, PROVIDER_EXAMPLES, TRIGGER_EXAMPLES
 from pilotis.workflows.executions import Executions
 from pilotis.workflows.incoming import MAX_BODY_BYTES, Incoming
 from pilotis.workflows.service import Workflows
@@ -93,7 +92,7 @@ def number_of(text: str) -> int:
     return int(text)
 
 
-class WorkflowEndpoints(Endpoints, tag="Workflows", examples=EXAMPLES):
+class WorkflowEndpoints(Endpoints, tag="Workflows"):
     """Workflows: steps that the server runs to completion, on request or on a schedule."""
 
     def __init__(self, workflows: Workflows, executions: Executions, streams: WorkflowStreams) -> None:
@@ -268,7 +267,7 @@ class WorkflowEndpoints(Endpoints, tag="Workflows", examples=EXAMPLES):
         return await self._executions.timeline(call.app, workflow_id, execution_id)
 
 
-class WorkflowTriggerEndpoints(Endpoints, tag="Workflows", examples=TRIGGER_EXAMPLES):
+class WorkflowTriggerEndpoints(Endpoints, tag="Workflows"):
     """Trigger URLs: other services call them to start a workflow."""
 
     def __init__(self, triggers: Triggers) -> None:
@@ -347,7 +346,7 @@ class WorkflowTriggerEndpoints(Endpoints, tag="Workflows", examples=TRIGGER_EXAM
         return await self._triggers.receive(target, request)
 
 
-class AiProviderEndpoints(Endpoints, tag="Workflows", examples=PROVIDER_EXAMPLES):
+class AiProviderEndpoints(Endpoints, tag="Workflows"):
     """The provider of the models that agent steps ask."""
 
     def __init__(self, providers: AiProviders) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.accounts.devices.examples import EXAMPLES
 from pilotis.accounts.devices.service import Devices
 from pilotis.accounts.devices.types import DeviceSessions, EndedSessions
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
@@ -17,7 +16,7 @@ from pilotis.security.sessions.service import SessionNotFoundError
 _SESSIONS = "/v1/public/app-members/me/sessions"
 
 
-class DeviceEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class DeviceEndpoints(Endpoints, tag="App member authentication"):
     """Where a member is signed in."""
 
     def __init__(self, devices: Devices) -> None:

@@ -12,7 +12,6 @@ from pilotis.accounts.factors.errors import (
     TotpSetError,
     UpgradeUnfinishedError,
 )
-from pilotis.accounts.factors.examples import EXAMPLES
 from pilotis.accounts.factors.mailed import MailedFactors
 from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.factors.types import (
@@ -43,7 +42,7 @@ from pilotis.members.types import DeletedAccount, SignedIn
 _MEMBERS = "/v1/public/app-members"
 
 
-class FactorEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class FactorEndpoints(Endpoints, tag="App member authentication"):
     """Second factors, and proofs that a session is still its member's."""
 
     def __init__(self, factors: Factors, passkeys: Passkeys, mailed: MailedFactors, reproofs: Reproofs) -> None:

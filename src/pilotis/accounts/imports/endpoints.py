@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from uuid import UUID
 
-from pilotis.accounts.imports.examples import EXAMPLES
 from pilotis.accounts.imports.service import Imports
 from pilotis.accounts.imports.types import ImportedMembers
 from pilotis.http.api.endpoint import Endpoints, post
@@ -14,7 +13,7 @@ from pilotis.http.api.request import Call
 from pilotis.kit.errors import PayloadTooLargeError
 
 
-class ImportEndpoints(Endpoints, tag="App member administration", examples=EXAMPLES):
+class ImportEndpoints(Endpoints, tag="App member administration"):
     """Members that come from another product."""
 
     def __init__(self, imports: Imports) -> None:

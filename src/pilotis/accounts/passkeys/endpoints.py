@@ -7,7 +7,6 @@ from uuid import UUID
 from pilotis.accounts.errors import LastWayInError
 from pilotis.accounts.factors.errors import LastFactorError, UpgradeUnfinishedError
 from pilotis.accounts.passkeys.errors import InvalidPasskeyError, PasskeyNotFoundError, TooManyPasskeysError
-from pilotis.accounts.passkeys.examples import EXAMPLES
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.passkeys.types import (
     DeletedPasskey,
@@ -27,7 +26,7 @@ from pilotis.members.types import SignedIn
 _MEMBERS = "/v1/public/app-members"
 
 
-class PasskeyEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class PasskeyEndpoints(Endpoints, tag="App member authentication"):
     """Sign-in by passkeys, and a member's own."""
 
     def __init__(self, passkeys: Passkeys) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pilotis.accounts.sign_in_codes.examples import EXAMPLES
 from pilotis.accounts.sign_in_codes.types import SignInCode, SignInCodeRequest
 from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import Access
@@ -11,7 +10,7 @@ from pilotis.members.gate.service import MemberInactiveError
 from pilotis.oauth.social.service import SocialLogin
 
 
-class SignInCodeEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class SignInCodeEndpoints(Endpoints, tag="App member authentication"):
     """The way back from a page of the server to the app's own."""
 
     def __init__(self, social: SocialLogin) -> None:

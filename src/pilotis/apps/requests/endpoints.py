@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.apps.requests.examples import EXAMPLES
 from pilotis.apps.requests.service import Requests
 from pilotis.apps.requests.types import MetricsQuery, RequestEntry, RequestMetrics, RequestQuery
 from pilotis.apps.stats.service import Statistics
@@ -33,7 +32,7 @@ def recording(statistics: Statistics, requests: Requests) -> Finished:
     return record
 
 
-class RequestEndpoints(Endpoints, tag="Apps", examples=EXAMPLES):
+class RequestEndpoints(Endpoints, tag="Apps"):
     """The requests of an app."""
 
     def __init__(self, requests: Requests) -> None:

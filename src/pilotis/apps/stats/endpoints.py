@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.apps.stats.examples import APP_EXAMPLES, EXAMPLES
 from pilotis.apps.stats.service import Statistics
 from pilotis.apps.stats.types import Stats, StatsQuery
 from pilotis.http.api.endpoint import Endpoints, get
@@ -12,7 +11,7 @@ from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
 
 
-class AppStatsEndpoints(Endpoints, tag="Apps", examples=APP_EXAMPLES):
+class AppStatsEndpoints(Endpoints, tag="Apps"):
     """Usage statistics in the console."""
 
     def __init__(self, statistics: Statistics) -> None:
@@ -24,7 +23,7 @@ class AppStatsEndpoints(Endpoints, tag="Apps", examples=APP_EXAMPLES):
         return await self._statistics.of(call.app, query.days)
 
 
-class StatsEndpoints(Endpoints, tag="App settings", examples=EXAMPLES):
+class StatsEndpoints(Endpoints, tag="App settings"):
     """Usage statistics."""
 
     def __init__(self, statistics: Statistics) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pilotis.data.indexes.examples import EXAMPLES
 from pilotis.data.indexes.service import Indexes
 from pilotis.data.indexes.types import IndexList
 from pilotis.data.tables.service import TableNotFoundError
@@ -14,7 +13,7 @@ from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Whole
 
 
-class IndexEndpoints(Endpoints, tag="Indexes", examples=EXAMPLES):
+class IndexEndpoints(Endpoints, tag="Indexes"):
     """Indexes. Users do not declare them: Pilotis derives them from the queries that it runs."""
 
     def __init__(self, indexes: Indexes) -> None:

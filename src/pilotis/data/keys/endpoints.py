@@ -6,7 +6,6 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.data.keys.examples import EXAMPLES
 from pilotis.data.keys.service import (
     KeyExistsError,
     KeyNotFoundError,
@@ -28,7 +27,7 @@ from pilotis.kit import json
 _KEYS = "/v1/apps/:app_id/tables/:table_id/unique"
 
 
-class UniqueKeyEndpoints(Endpoints, tag="Unique keys", examples=EXAMPLES):
+class UniqueKeyEndpoints(Endpoints, tag="Unique keys"):
     """Unique keys: columns whose values no two rows of a table share."""
 
     def __init__(self, keys: UniqueKeys) -> None:

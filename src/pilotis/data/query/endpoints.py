@@ -8,7 +8,6 @@ import msgspec
 
 from pilotis.data.query.aggregate.expressions import InvalidPipelineError
 from pilotis.data.query.aggregate.service import Aggregation, CalculationFailedError
-from pilotis.data.query.examples import EXAMPLES
 from pilotis.data.query.geo.service import Geo
 from pilotis.data.query.geo.types import GeoRequest, GeoResult
 from pilotis.data.query.search.service import Search
@@ -86,7 +85,7 @@ def _stores(body: Operations) -> bool:
         return True
 
 
-class AdvancedEndpoints(Endpoints, tag="Advanced data routes", examples=EXAMPLES):
+class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
     """Aggregation, search, autocompletion, geo search, batches and transactions."""
 
     def __init__(self, aggregation: Aggregation, search: Search, geo: Geo, batches: Batches) -> None:

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from pilotis.data.realtime.channel_rules import NAME, ChannelDeniedError, ChannelRules
 from pilotis.data.realtime.channels import Channels, StreamNotFoundError, TooFastError
-from pilotis.data.realtime.examples import CHANNELS, EXAMPLES
 from pilotis.data.realtime.hub import TooManyLiveStreamsError
 from pilotis.data.realtime.inspection import Inspection
 from pilotis.data.realtime.live_settings import LiveAccess, LiveOffError
@@ -56,7 +55,7 @@ _OPENED = [
 _CHANNEL_ERRORS = [ChannelDeniedError, MemberTokenRequiredError, TooFastError]
 
 
-class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
+class RealtimeEndpoints(Endpoints, tag="Live rows"):
     """Live rows: a page is told when the rows that it shows change, under the same rules as its queries."""
 
     def __init__(self, realtime: Realtime, tickets: Tickets, channels: Channels) -> None:
@@ -123,7 +122,7 @@ class RealtimeEndpoints(Endpoints, tag="Live rows", examples=EXAMPLES):
         return EndedPresence("The stream is not visible in the channel any more.", name)
 
 
-class ChannelEndpoints(Endpoints, tag="Live rows", examples=CHANNELS):
+class ChannelEndpoints(Endpoints, tag="Live rows"):
     """The channels that an app declares, who may listen to its rows, and who does."""
 
     def __init__(self, rules: ChannelRules, live: LiveAccess, inspection: Inspection) -> None:

@@ -9,7 +9,6 @@ import msgspec
 
 from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
-from pilotis.data.rows.examples import BY_KEY, EXAMPLES, RULE_TESTS
 from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError
 from pilotis.data.rows.operations import (
     CannotChangeError,
@@ -91,7 +90,7 @@ def _rows(body: NewRow | Upsert) -> int:
     return count_rows(body.data)
 
 
-class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
+class RowEndpoints(Endpoints, tag="Table data"):
     """Rows. A table's access level decides whether a member's token is needed beside the public key."""
 
     def __init__(self, rows: Rows, upserts: Upserts) -> None:
@@ -307,7 +306,7 @@ class RowEndpoints(Endpoints, tag="Table data", examples=EXAMPLES):
         return UpdatedRows(await self._rows.update_where(call.principal, table_id, body))
 
 
-class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
+class KeyedRowEndpoints(Endpoints, tag="Table data"):
     """Rows by the values of a unique key in the place of an id."""
 
     def __init__(self, keyed: KeyedRows) -> None:
@@ -382,7 +381,7 @@ class KeyedRowEndpoints(Endpoints, tag="Table data", examples=BY_KEY):
         return DeletedRow("Row deleted.", str(row_id))
 
 
-class RuleTestEndpoints(Endpoints, tag="Rules", examples=RULE_TESTS):
+class RuleTestEndpoints(Endpoints, tag="Rules"):
     """What a table's rules answer."""
 
     def __init__(self, tests: RuleTests) -> None:

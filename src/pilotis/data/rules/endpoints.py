@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from pilotis.data.rules.document import RULE_ERRORS
-from pilotis.data.rules.examples import EXAMPLES
 from pilotis.data.rules.service import Rules, RulesChangedError, UsedInRuleError
 from pilotis.data.rules.types import NewRules, TableRules
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError
@@ -16,7 +15,7 @@ from pilotis.http.api.request import Call
 _RULES = "/v1/apps/:app_id/tables/:table_id/rules"
 
 
-class RuleEndpoints(Endpoints, tag="Rules", examples=EXAMPLES):
+class RuleEndpoints(Endpoints, tag="Rules"):
     """Rules: who may list, read, create, change and delete which rows of a table."""
 
     def __init__(self, rules: Rules) -> None:

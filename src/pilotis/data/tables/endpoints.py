@@ -14,7 +14,6 @@ from pilotis.data.tables.columns import (
     ColumnNotFoundError,
     RowsDoNotFitError,
 )
-from pilotis.data.tables.examples import EXAMPLES, SCHEMA_EXAMPLES
 from pilotis.data.tables.keys import KeyNotReadyError, UnknownKeyError
 from pilotis.data.tables.references import (
     CascadeCycleError,
@@ -56,7 +55,7 @@ READ = public(scope="tables:read")
 WRITE = public(scope="tables:write")
 
 
-class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
+class TableEndpoints(Endpoints, tag="Tables and columns"):
     """Tables and their columns. The public key is sufficient unless the app's schema is locked."""
 
     def __init__(self, tables: Tables) -> None:
@@ -235,7 +234,7 @@ class TableEndpoints(Endpoints, tag="Tables and columns", examples=EXAMPLES):
         return ColumnResult("Column deleted.", table_id, name)
 
 
-class SchemaEndpoints(Endpoints, tag="Tables and columns", examples=SCHEMA_EXAMPLES):
+class SchemaEndpoints(Endpoints, tag="Tables and columns"):
     """What a console user can do with a table's schema in addition to the public routes."""
 
     def __init__(self, tables: Tables) -> None:

@@ -9,7 +9,6 @@ from pilotis.data.rows.bulk.service import ExportsBusyError
 from pilotis.data.tables.keys import KeyNotReadyError, UnknownKeyError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
-from pilotis.data.transfer.examples import EXAMPLES
 from pilotis.data.transfer.formats import Format
 from pilotis.data.transfer.lines import NotUtf8Error
 from pilotis.data.transfer.links import ExportLinkInvalidError, ExportLinks
@@ -43,7 +42,7 @@ from pilotis.kit.generators import started
 _CONTENT_TYPES = {Format.CSV: b"text/csv; charset=utf-8; header=present", Format.JSONL: b"application/jsonl"}
 
 
-class TransferEndpoints(Endpoints, tag="Import and export", examples=EXAMPLES):
+class TransferEndpoints(Endpoints, tag="Import and export"):
     """Imports and exports of whole tables."""
 
     def __init__(self, transfer: Transfer, links: ExportLinks) -> None:

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from pilotis.data.tables.columns import ColumnExistsError, ColumnNotFoundError, RowsDoNotFitError
 from pilotis.data.tables.service import TableBusyError, TableNotFoundError, TitleTakenError
-from pilotis.data.trash.examples import EXAMPLES
 from pilotis.data.trash.service import TrashService
 from pilotis.data.trash.types import EmptiedTrash, Trash, TrashColumnResult, TrashTableResult
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
@@ -19,7 +18,7 @@ _COLUMN = f"{_TABLE}/columns/:number"
 _LARGEST_NUMBER = 2**31 - 1
 
 
-class TrashEndpoints(Endpoints, tag="Trash", examples=EXAMPLES):
+class TrashEndpoints(Endpoints, tag="Trash"):
     """Dropped tables and columns, for console users."""
 
     def __init__(self, trash: TrashService) -> None:

@@ -16,7 +16,6 @@ from pilotis.data.rules.visibility import MemberTokenRequiredError
 from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.views.calls import Called, ViewCalls, ViewDeniedError
-from pilotis.data.views.examples import EXAMPLES
 from pilotis.data.views.parameters import ParameterMissingError, from_query
 from pilotis.data.views.service import ViewNameTakenError, ViewNotFoundError, Views
 from pilotis.data.views.types import NewView, View, ViewCall, ViewChange, ViewList
@@ -54,7 +53,7 @@ _CALLED = [
 _AGE = {"Age": "For how many seconds the answer has been cached; present where the view's answers are."}
 
 
-class ViewEndpoints(Endpoints, tag="Views", examples=EXAMPLES):
+class ViewEndpoints(Endpoints, tag="Views"):
     """Views: saved pipelines with parameters, which clients call by name."""
 
     def __init__(self, views: Views, calls: ViewCalls) -> None:

@@ -27,7 +27,6 @@ from pilotis.files.errors import (
     UploadSignatureInvalidError,
 )
 from pilotis.files.tus import headers as tus
-from pilotis.files.tus.examples import EXAMPLES
 from pilotis.files.tus.service import Progress, ResumableUploads
 from pilotis.files.types import UploadPermit, UploadProgress, UploadQuery
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, route
@@ -69,7 +68,7 @@ _BYTES = [
 ]
 
 
-class TusEndpoints(Endpoints, tag="Resumable uploads", examples=EXAMPLES):
+class TusEndpoints(Endpoints, tag="Resumable uploads"):
     """Resumable uploads for tus clients."""
 
     def __init__(self, uploads: ResumableUploads) -> None:

@@ -29,7 +29,7 @@ import msgspec
 from pilotis.http.api.bodies import BodyKind, declared_body
 from pilotis.http.api.cookies import Cookie, CookiesWithPrefix, Origins
 from pilotis.http.api.error_styles import ErrorStyle
-from pilotis.http.api.example import Example
+from pilotis.http.api.example import Example, examples_beside
 from pilotis.http.api.incoming import Incoming
 from pilotis.http.api.principals import Access, Credential
 from pilotis.http.replies.reply import Answer
@@ -96,7 +96,6 @@ class Endpoint:
     request_headers: Mapping[str, str] = field(default_factory=dict)
     response_headers: Mapping[str, str] = field(default_factory=dict)
     head: str = ""
-    example: Example | None = None
 
     @functools.cached_property
     def decoder(self) -> msgspec.json.Decoder[Any]:
@@ -123,6 +122,11 @@ class Endpoint:
     def is_console(self) -> bool:
         """Whether the route belongs to the console, so that no other site's page may call it."""
         return self.console or self.access.is_console
+
+    @property
+    def example(self) -> Example | None:
+        """Its example, which the reference shows and a test runs."""
+        return examples_beside(self.handler.__module__).get(f"{self.method} {self.path}")
 
     @property
     def operation_id(self) -> str:
@@ -274,14 +278,12 @@ class Endpoints:
     """Base of a feature's endpoints; `table()` lists the routes that its methods declare."""
 
     tag: ClassVar[str]
-    examples: ClassVar[Mapping[str, Example]]
     error_styles: ClassVar[Mapping[str, ErrorStyle]]
 
     def __init_subclass__(
         cls,
         *,
         tag: str,
-        examples: Sequence[Example] = (),
         error_styles: Mapping[str, ErrorStyle] | None = None,
         **options: Any,
     ) -> None:
@@ -289,7 +291,6 @@ class Endpoints:
         super().__init_subclass__(**options)
         cls.tag = tag
         cls.error_styles = error_styles or {}
-        cls.examples = {example.route: example for example in examples}
 
     def table(self) -> list[Endpoint]:
         """Return the endpoints in the order of their declaration."""
@@ -369,7 +370,6 @@ def _endpoint(
         request_headers=declared.request_headers,
         response_headers=declared.response_headers,
         head=declared.head,
-        example=group.examples.get(f"{declared.method} {declared.path}"),
     )
 
 

@@ -1,17 +1,20 @@
-"""Examples of operations, written by hand next to their endpoints.
+"""Examples of operations, written by hand in an `examples.yaml` beside their endpoints.
 
 `/docs` shows each as curl, JavaScript and Python; a test runs all three against a server and compares the answer.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 
-class Example(msgspec.Struct, frozen=True):
+class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One operation: its `operation` id, the request that shows it, and the answer.
 
     `route` is method and path as declared. `$NAME` in a text stands for a value of the reader's, such as `$TABLE_ID`; a
@@ -32,3 +35,16 @@ class Example(msgspec.Struct, frozen=True):
     upload: str | None = None
     url: str | None = None
     answer: Any = msgspec.UNSET
+
+
+@functools.cache
+def examples_beside(module: str) -> Mapping[str, Example]:
+    """Return the examples in the folder of a module by their `route`; there are none without a file of them."""
+    # Only documentation needs them, so a server starts without the reader.
+    import yaml
+
+    path = Path(sys.modules[module].__file__ or "").with_name("examples.yaml")
+    if not path.exists():
+        return {}
+    given = yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
+    return {example.route: example for example in msgspec.convert(given, list[Example])}

@@ -8,7 +8,6 @@ from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
 from pilotis.http.api.principals import ImpersonationNotAllowedError, ReauthenticationRequiredError, Role, console
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, Whole
-from pilotis.members.administration.examples import EXAMPLES
 from pilotis.members.administration.service import MemberAdministration, MemberNotFoundError
 from pilotis.members.administration.types import (
     Impersonation,
@@ -36,7 +35,7 @@ READ = console(Role.VIEWER, secret_key=True, scope="members:read")
 WRITE = console(Role.EDITOR, secret_key=True, scope="members:write")
 
 
-class MemberAdministrationEndpoints(Endpoints, tag="App member administration", examples=EXAMPLES):
+class MemberAdministrationEndpoints(Endpoints, tag="App member administration"):
     """An app's members, for console users, secret keys and functions."""
 
     def __init__(self, administration: MemberAdministration) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
-from pilotis.members.challenges.examples import EXAMPLES
 from pilotis.members.challenges.service import Challenges
 from pilotis.members.challenges.types import Puzzle
 
 
-class ChallengeEndpoints(Endpoints, tag="App member authentication", examples=EXAMPLES):
+class ChallengeEndpoints(Endpoints, tag="App member authentication"):
     """Puzzles for clients."""
 
     def __init__(self, challenges: Challenges) -> None:

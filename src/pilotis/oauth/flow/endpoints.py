@@ -29,7 +29,6 @@ from pilotis.oauth.flow.errors import (
     ReauthenticationRequiredError,
     WrongBrowserError,
 )
-from pilotis.oauth.flow.examples import EXAMPLES
 from pilotis.oauth.flow.granting import PROVIDER_COOKIE, REQUEST_COOKIE
 from pilotis.oauth.flow.pages import consent_page, problem_page
 from pilotis.oauth.flow.scope_texts import language
@@ -115,7 +114,7 @@ class ConsentSessionEndpoints(Endpoints, tag="Pages", error_styles={"/oauth/cons
         return Reply(json.encode(found), 200, NOT_STORED)
 
 
-class ConsentEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class ConsentEndpoints(Endpoints, tag="OAuth"):
     """The API of a consent page: the server's own, or one of an app."""
 
     def __init__(self, consent: Consent) -> None:
@@ -166,7 +165,7 @@ class ConsentEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
         return await self._consent.deny(_member(call), body.request_id, Caller(call.header(b"origin"), cookies))
 
 
-class ConnectionEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class ConnectionEndpoints(Endpoints, tag="OAuth"):
     """The clients that the signed-in member has connected."""
 
     def __init__(self, connections: Connections) -> None:

@@ -11,7 +11,6 @@ from pilotis.http.api.schemas import ItemPage, Paging, Whole
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.oauth.flow.connections import ConsentNotFoundError
 from pilotis.oauth.flow.types import Connection, Disconnected
-from pilotis.oauth.links.examples import EXAMPLES
 from pilotis.oauth.links.service import IdentityNotFoundError, MemberLinks
 from pilotis.oauth.social.types import MemberIdentities, UnlinkedIdentity
 
@@ -20,7 +19,7 @@ _READ = console(Role.VIEWER, scope="members:read")
 _WRITE = console(Role.EDITOR, scope="members:write")
 
 
-class MemberLinkEndpoints(Endpoints, tag="App member administration", examples=EXAMPLES):
+class MemberLinkEndpoints(Endpoints, tag="App member administration"):
     """What links an app's member to others, for console users."""
 
     def __init__(self, links: MemberLinks) -> None:

@@ -27,7 +27,6 @@ from pilotis.oauth.social.errors import (
     ProviderNotEnabledError,
     TooManySocialProvidersError,
 )
-from pilotis.oauth.social.examples import EXAMPLES
 from pilotis.oauth.social.providers import SocialProviderNotFoundError, SocialProviders
 from pilotis.oauth.social.service import SocialLogin
 from pilotis.oauth.social.types import (
@@ -42,7 +41,7 @@ from pilotis.oauth.social.types import (
 from pilotis.oauth.tokens.endpoints import NOT_STORED, form_of
 
 
-class SocialProviderEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class SocialProviderEndpoints(Endpoints, tag="OAuth"):
     """The providers of social login that an app has set up."""
 
     def __init__(self, providers: SocialProviders) -> None:
@@ -69,7 +68,7 @@ class SocialProviderEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
         return DeletedProvider("Provider removed.", provider.upper())
 
 
-class SocialLoginEndpoints(Endpoints, tag="OAuth", examples=EXAMPLES):
+class SocialLoginEndpoints(Endpoints, tag="OAuth"):
     """The sign-in of a member with a provider, by a page of the app."""
 
     def __init__(self, social: SocialLogin) -> None:

@@ -8,12 +8,11 @@ from pilotis.http.api.endpoint import Endpoints, get
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import ItemPage
-from pilotis.security.audit.examples import EXAMPLES
 from pilotis.security.audit.service import AuditLog
 from pilotis.security.audit.types import AuditEntry, AuditQuery, AuditTargets, AuditTargetsQuery
 
 
-class AuditEndpoints(Endpoints, tag="Audit log", examples=EXAMPLES):
+class AuditEndpoints(Endpoints, tag="Audit log"):
     """Every console action and every schema change of an app."""
 
     def __init__(self, audit_log: AuditLog) -> None:

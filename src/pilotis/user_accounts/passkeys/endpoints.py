@@ -11,7 +11,6 @@ from pilotis.http.api.endpoint import Endpoints, delete, post
 from pilotis.http.api.principals import Access, ReauthenticationRequiredError
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted
-from pilotis.user_accounts.examples import PASSKEY_EXAMPLES
 from pilotis.user_accounts.passkeys.service import UserPasskeys
 from pilotis.users.service import UserInactiveError
 from pilotis.users.types import SignedInUser
@@ -19,7 +18,7 @@ from pilotis.users.types import SignedInUser
 _PASSKEYS = "/v1/auth/factors/passkeys"
 
 
-class UserPasskeyEndpoints(Endpoints, tag="Console users", examples=PASSKEY_EXAMPLES):
+class UserPasskeyEndpoints(Endpoints, tag="Console users"):
     """Passkeys of console users."""
 
     def __init__(self, passkeys: UserPasskeys) -> None:
