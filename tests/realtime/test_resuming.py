@@ -34,10 +34,10 @@ async def test_a_stream_goes_on_where_the_one_before_broke(app: App, other_app: 
             assert changes == [("a", "update", {"name": "between"}), ("a", "create", {"name": "second"})]
             # One that breaks in between catches up again.
             assert told.ids[:2] == [last, last]
-            assert told.ids[2] != last
             await app.row(table, {"name": "third"})
             # The rounds may repeat what was told while the stream caught up.
             await told.until(lambda events: any(event[1]["row"]["data"]["name"] == "third" for event in events))
+            assert told.last_id != last
         async with listening(client, asked, **{"Last-Event-ID": str(last)}) as told:
             assert told.ready["resumed"] is True
         damaged = [f"{last}0", "x" * 10_000, "", str(last).replace(":", ";"), "€"]

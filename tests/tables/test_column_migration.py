@@ -349,7 +349,11 @@ async def test_dropping_a_column_ends_its_migration(
     assert "migrating" not in column
     assert await world_.encrypt("d", encrypted)
     await world_.rewrite()
-    assert (await world_.columns())["d"]["encrypted"] == encrypted
+
+    async def is_heard() -> bool:
+        return (await world_.columns())["d"]["encrypted"] == encrypted
+
+    await until(is_heard)
     assert await world_.data(row["id"]) == {"d": "2026-01-31", "i": 1}
 
 
