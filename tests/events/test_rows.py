@@ -19,6 +19,7 @@ from pilotis.events.feature import EventsFeature
 from pilotis.events.service import register_outbox
 from pilotis.kit.ids import uuid7
 from pilotis.settings import Settings
+from tests.console import owner_of
 from tests.database import DEFAULTS, connect, connection_to
 from tests.events.listening import Recorder, listening_node, target
 from tests.services import Node, address
@@ -407,3 +408,31 @@ async def test_row_events_have_their_request_also_in_an_outbox_of_an_older_versi
         await client.delete(f"{path}/{row['id']}", headers={"X-Request-Id": "a-deletion"})
     expected = ["a-deletion", "an-update", *["many-creates"] * len(large), "one-create"]
     await until(lambda: sorted(event.request_id or "" for event in recorder.events) == expected)
+
+
+async def test_rows_that_are_created_at_once_under_a_rule_have_their_own_causes(
+    app: App, node: Node, recorder: Recorder
+):
+    table_id = await app.table({"team": "string"})
+    await node.services.events.listen(target(app, ["row.*"], [table_id]))
+    rule = {"$creator": {"$member": "id"}, "team": {"$ne": {"$member": "claims.org"}}}
+    owner = owner_of(app)
+    async with owner.client(app) as console:
+        answer = await console.put(f"/tables/{table_id}/rules", json={"rules": {"create": rule}})
+        assert answer.status_code == 200, answer.text
+        members = [await app.member(name) for name in ("ada", "eve", "sam", "kim")]
+        for member in members:
+            answer = await console.patch(f"/members/{member['member_id']}", json={"claims": {"org": "red"}})
+            assert answer.status_code == 200, answer.text
+    path, expected = f"/v1/public/tables/{table_id}/data", dict[str, str]()
+    for turn in range(2):
+
+        async def create(number: int, turn: int = turn) -> None:
+            name = f"turn-{turn}-{number}"
+            async with app.client(members[number]["access_token"]) as client:
+                answer = await client.post(path, json={"data": {"team": "x"}}, headers={"X-Request-Id": name})
+            expected[answer.json()["id"]] = name
+
+        await asyncio.gather(*map(create, range(len(members))))
+    await until(lambda: len(recorder.events) == len(expected))
+    assert sorted(event.request_id or "" for event in recorder.events) == sorted(expected.values())

@@ -188,8 +188,8 @@ MUTANTS = [
     Mutant(
         "a created row",
         STATEMENTS,
-        'judged = f"r as materialized (select * from ({self._as_inserted()}) r where {holds}), "',
-        'judged = f"r as materialized (select * from ({self._as_inserted()}) r), "',
+        'judged = f"r as materialized (select * from ({self._as_inserted(members)}) r where {holds}), "',
+        'judged = f"r as materialized (select * from ({self._as_inserted(members)}) r), "',
         ["rules/test_guide.py::test_a_club"],
     ),
     Mutant(
@@ -241,6 +241,34 @@ MUTANTS = [
         ".select(visible.and_condition(arguments))\n",
         '.select("")\n',
         ["rules/test_shared_reads.py::test_members_who_read_at_once_see_their_own_rows_alone"],
+    ),
+    Mutant(
+        "new rows of several callers",
+        TABLE,
+        "sql = self.statements.insert_if(holds, unless_taken=bool(self.schema.enforced_keys), members=members)",
+        'sql = self.statements.insert_if("true", unless_taken=bool(self.schema.enforced_keys), members=members)',
+        ["rules/test_shared_creates.py::test_members_who_create_at_once_create_what_their_own_rule_allows"],
+    ),
+    Mutant(
+        "new rows of several callers, some of which were not allowed",
+        TABLE,
+        "[created if row_id_of(record) in ids else None for record in records]",
+        "[created] * len(records)",
+        ["rules/test_shared_creates.py::test_members_who_create_at_once_create_what_their_own_rule_allows"],
+    ),
+    Mutant(
+        "new rows whose rules ask for facts",
+        SERVICE,
+        "return OnceKnown(begin, finish)\n    return partial(begin, principal.member), finish\n\n\ndef",
+        "pass\n    return partial(begin, principal.member), finish\n\n\ndef",
+        ["rules/test_shared_creates.py::test_members_who_create_at_once_create_what_their_own_rule_allows"],
+    ),
+    Mutant(
+        "what is shown by row of new rows",
+        SERVICE,
+        "insert = None if visible.by_row else table.inserting(visible)",
+        "insert = table.inserting(visible)",
+        ["rules/test_shared_creates.py::test_who_creates_a_row_is_shown_what_this_row_shows"],
     ),
     Mutant(
         "a page that a rule opens",

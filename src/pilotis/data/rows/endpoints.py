@@ -187,7 +187,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         """Return the answer for a created row."""
         return Reply(await self._rows.read(call.principal, table_id, row_id))
 
-    def begin_create(self, call: Call, table_id: str, body: NewRow) -> Prepared | None:
+    def begin_create(self, call: Call, table_id: str, body: NewRow) -> Prepared | OnceKnown | None:
         """Prepare the usual answer of `create`."""
         token = origin.begin(call.request_id)
         try:

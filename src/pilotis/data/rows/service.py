@@ -18,6 +18,7 @@ from pilotis.data.rows.cascades import cascade_of
 from pilotis.data.rows.creating import as_shown, bulk_result, failed_apart, new_rows
 from pilotis.data.rows.cursors import InvalidCursorError
 from pilotis.data.rows.operations import (
+    NewRecord,
     Plan,
     RowNotFoundError,
     new_record,
@@ -45,7 +46,7 @@ from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments
 from pilotis.http.api.direct import OnceKnown, Prepared, StartOverError
 from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal
 from pilotis.http.api.repeating import ContendedError
-from pilotis.kit import json
+from pilotis.kit import json, origin
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import PilotisError, QueryTimeoutError
 from pilotis.kit.ids import uuid7_text
@@ -92,14 +93,16 @@ class Rows:
 
         return await self._tables.use(app, table_id, create)
 
-    def begin_create(self, principal: Principal, table_id: UUID, data: msgspec.Raw) -> Prepared | None:
+    def begin_create(self, principal: Principal, table_id: UUID, data: msgspec.Raw) -> Prepared | OnceKnown | None:
         """Prepare what `create` does, for a known table; raises the same errors for an invalid row."""
         app = _app(principal)
         table = self._tables.known(app, table_id)
-        if table is None or is_list(data) or table.schema.rules is not None or table.schema.copies_nickname:
+        if table is None or is_list(data) or table.schema.copies_nickname:
             return None
         if table.schema.references and not self._tables.refers_to_open_tables(table):
             return None
+        if table.schema.rules is not None:
+            return _begin_ruled(principal, table, app, data)
         new_id = uuid7_text()
         visible = table.visible_now(principal, Action.CREATE)
         if not visible.is_everything:
@@ -455,6 +458,42 @@ def count_rows(data: msgspec.Raw) -> int:
 def _app(principal: Principal) -> AppInfo:
     assert principal.app is not None
     return principal.app
+
+
+def _begin_ruled(
+    principal: Principal, table: PreparedTable, app: AppInfo, data: msgspec.Raw
+) -> Prepared | OnceKnown | None:
+    """Prepare the create of a row that the table's rules allow; every other answer is the handler's."""
+    if table.statements.apart or not table.is_whole:
+        return None
+    new_id = uuid7_text()
+    made: list[NewRecord] = []
+    request_id = origin.current() or ""
+
+    def begin(member: MemberInfo | None) -> asyncio.Future[datetime | None]:
+        caller = _known_as(principal, member)
+        # It may begin in the turn of another request.
+        token = origin.begin(request_id)
+        try:
+            visible = table.visible_now(caller, Action.CREATE)
+            insert = None if visible.by_row else table.inserting(visible)
+            if insert is None:
+                return _ended(StartOverError())
+            made.append(new_record(caller, table, visible, app.limits, data, new_id))
+        except PilotisError:
+            # Another node may have changed the rules, which the handler finds out.
+            return _ended(StartOverError())
+        finally:
+            origin.end(token)
+        return insert(made[0].record)
+
+    def finish(ended: asyncio.Future[datetime | None]) -> bytes:
+        moment = rfc3339(_created(ended))
+        return records.item(new_id, made[0].shown(), moment, made[0].created_by)
+
+    if table.asks_for_facts and principal.member is not None:
+        return OnceKnown(begin, finish)
+    return partial(begin, principal.member), finish
 
 
 def _known_as(principal: Principal, member: MemberInfo | None) -> Principal:

@@ -1,4 +1,4 @@
-"""One statement that reads rows for several callers, each by the caller's own values in one rule. Pure.
+"""One statement that reads or creates rows for several callers, each by the caller's own values in one rule. Pure.
 
 The rules of callers of one kind differ in their values alone, so that the statement for one of them is that of all. Its
 values become members of a record, and a list of such records is read at once.
@@ -26,21 +26,28 @@ def shared(select: str, places: Sequence[str]) -> str | None:
     `$1` there is the id of the row, and `places` are the typed placeholders of its other values. It returns the rows
     that it finds with the number of the record, from 1. None where a value has no form in a record.
     """
-    types = {"1": "uuid"}
-    for place in places:
-        found = _PLACE.fullmatch(place)
-        if found is None or found[2] not in _TYPES:
-            return None
-        types[found[1]] = found[2]
-    members = ", ".join(f"__v{number} {type_}" for number, type_ in types.items())
+    typed = _members(places)
+    if typed is None:
+        return None
+    members = ", ".join(["__v1 uuid", *typed])
     one = _PLACE.sub(lambda found: f"asked.__v{found[1]}", select)
     source = f"rows from (json_to_recordset($1::json) as ({members})) with ordinality asked"
-    names = ", ".join(f"__v{number}" for number in types)
+    names = ", ".join(["__v1", *(member.partition(" ")[0] for member in typed)])
     return f"select __at, __item from {source} ({names}, __at) cross join lateral ({one}) found (__item)"
 
 
+def of_records(condition: str, places: Sequence[str], row: str) -> tuple[str, list[str]] | None:
+    """Return a condition that reads its values from the record that a statement calls `row`, and their members.
+
+    These are names and types. `places` are the condition's typed placeholders, from `$2` on. None where a value has no
+    form in a record.
+    """
+    members = _members(places)
+    return None if members is None else (_PLACE.sub(lambda found: f"{row}.__v{found[1]}", condition), members)
+
+
 def record(values: Sequence[Any]) -> bytes | None:
-    """Return the record of a caller's values, but for that of the row's id and the brace before it; see `with_id`."""
+    """Return the members of a caller's values, and the brace behind them, which end a record; see `with_id`."""
     if not all(_is_plain(value) for value in values):
         return None
     return b"".join(b',"__v%d":%b' % (number, json.encode(value)) for number, value in enumerate(values, 2)) + b"}"
@@ -49,6 +56,14 @@ def record(values: Sequence[Any]) -> bytes | None:
 def with_id(row_id: str, rest: bytes) -> bytes:
     """Return the record of a caller who asks for a row, by its id as a UUID's text."""
     return b'{"__v1":"%b"%b' % (row_id.encode(), rest)
+
+
+def _members(places: Sequence[str]) -> list[str] | None:
+    """Return the names and types of the members that stand for placeholders; None where one has no form in a record."""
+    found = [_PLACE.fullmatch(place) for place in places]
+    if not all(one is not None and one[2] in _TYPES for one in found):
+        return None
+    return [f"__v{one[1]} {one[2]}" for one in found if one is not None]
 
 
 def _is_plain(value: Any) -> bool:

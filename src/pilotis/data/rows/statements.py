@@ -236,14 +236,16 @@ class Statements:
             values ({", ".join(read)}, now(), now(), null) returning __created_at
         """
 
-    def insert_if(self, holds: str, *, unless_taken: bool = False) -> str:
+    def insert_if(self, holds: str, *, unless_taken: bool = False, members: Sequence[str] = ()) -> str:
         """Insert those rows for which a condition on their columns, in `r`, holds; returns the time and their ids.
 
         With `unless_taken` it leaves out those whose unique keys are taken, and returns the ids of all `allowed` rows.
+        `members` are further ones of the records, by name and type, that the condition reads.
 
         On Citus it would involve every node: `judge` selects them there, in a statement before `insert`.
         """
-        return self._insert(emits=CREATED in self._table.emits, holds=holds, unless_taken=unless_taken)
+        emits = CREATED in self._table.emits
+        return self._insert(emits=emits, holds=holds, unless_taken=unless_taken, members=members)
 
     def import_if(self, holds: str, *, unless_taken: bool) -> str:
         """Insert like `insert_if`, without events."""
@@ -276,15 +278,20 @@ class Statements:
             f"from ({self._as_inserted()}) r"
         )
 
-    def _as_inserted(self) -> str:
-        """Return the select of the rows as they will be, under the names of the table's columns."""
-        names, values, given = self._given
+    def _as_inserted(self, members: Sequence[str] = ()) -> str:
+        """Return the select of the rows as they will be, under the names of the table's columns.
+
+        `members` are further ones of the records, by name and type.
+        """
+        names, values, source = self._given
         own = [f"{value} as {name}" for name, value in zip(names, values, strict=True)]
+        own += [f"r.{member.partition(' ')[0]}" for member in members]
+        given = _records([*source, *members])
         return f"select {', '.join(own)}, now() as __created_at, now() as __updated_at from {given}"
 
     @functools.cached_property
-    def _given(self) -> tuple[list[str], list[str], str]:
-        """The columns that an insert sets, their values, and the records that these come from."""
+    def _given(self) -> tuple[list[str], list[str], list[str]]:
+        """The columns that an insert sets, their values, and the members of the records that these come from."""
         parts = _parts(self._table.columns, creates=True)
         source = [
             "__id uuid",
@@ -295,7 +302,7 @@ class Statements:
         words = _words(self._table.columns)
         names = ["__id", "__creator", "__extra", *(part.name for part in parts), *words]
         values = ["r.__id", "r.__creator", "r.__extra", *(part.value for part in parts), *words.values()]
-        return names, values, f"json_to_recordset($1) as r({', '.join(source)})"
+        return names, values, source
 
     @functools.cached_property
     def insert_unless_taken(self) -> str:
@@ -360,9 +367,10 @@ class Statements:
         physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")
         return f"__id = any(array(select t.__id from ({self._as_inserted()}) r join {physical} t on {same}))"
 
-    def _insert(self, *, emits: bool, holds: str = "", unless_taken: bool = False) -> str:
+    def _insert(self, *, emits: bool, holds: str = "", unless_taken: bool = False, members: Sequence[str] = ()) -> str:
         table = self._table
-        names, values, given = self._given
+        names, values, source = self._given
+        given = _records(source)
         events = self._found_events(emits=emits)
         logged = f", {self._log.created()}" if table.watched else ""
         returned = "__id, __created_at" if holds or unless_taken else "__created_at"
@@ -370,7 +378,7 @@ class Statements:
             returned = f"*{self._xid()}"
         judged, result = "", f"select __created_at{events} from written limit 1"
         if holds:
-            judged = f"r as materialized (select * from ({self._as_inserted()}) r where {holds}), "
+            judged = f"r as materialized (select * from ({self._as_inserted(members)}) r where {holds}), "
             given, values = "r", [f"r.{name}" for name in names]
         conflict = " on conflict do nothing" if unless_taken else ""
         if holds or unless_taken:
@@ -842,6 +850,11 @@ def _value_bytes(column: Column) -> str:
 def _names_of(by_row: ByRow) -> str:
     names = ", ".join(f"case when {holds} then {_label(column)} end" for column, holds in by_row)
     return f"array_remove(array[{names}], null)"
+
+
+def _records(members: Iterable[str]) -> str:
+    """Return the records of the JSON array `$1`, by the names and types of their members."""
+    return f"json_to_recordset($1) as r({', '.join(members)})"
 
 
 def _label(column: Column) -> str:

@@ -130,6 +130,7 @@ class PreparedTable:
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
         self._shared_reads: Batchers[str, tuple[str, bytes], str | None] = Batchers(self._read_shared)
+        self._shared_creates: Batchers[str, tuple[str, bytes], datetime | None] = Batchers(self._insert_shared)
         self.has_large_pages = False
         self._beside: dict[tuple[Statements, str, str], Statements] = {}
         self._by_row: dict[tuple[Statements, tuple[tuple[int, str], ...]], Statements] = {}
@@ -505,8 +506,8 @@ class PreparedTable:
         self, rows: str, visible: Visibility, refers: Sequence[Refers], *, unless_taken: bool = False
     ) -> tuple[str, list[Any]]:
         """Return the statement that inserts those rows of a JSON array that `judge` selects, and its arguments."""
-        holds, values = self._good(rows, visible, refers)
-        return self.statements.insert_if(holds, unless_taken=unless_taken), values
+        holds, arguments = self._good(rows, visible, refers)
+        return self.statements.insert_if(holds, unless_taken=unless_taken), arguments.values
 
     def import_statement(self, refers: Sequence[Refers]) -> str:
         """Return the statement that inserts those rows of a JSON array that refer to rows and whose keys are free."""
@@ -517,14 +518,14 @@ class PreparedTable:
 
     def judge(self, rows: str, visible: Visibility, refers: Sequence[Refers]) -> tuple[str, list[Any]]:
         """Return the statement that selects the ids of those rows that a rule allows and that refer to rows."""
-        holds, values = self._good(rows, visible, refers)
-        return self.statements.judge(holds), values
+        holds, arguments = self._good(rows, visible, refers)
+        return self.statements.judge(holds), arguments.values
 
-    def _good(self, rows: str, visible: Visibility, refers: Sequence[Refers]) -> tuple[str, list[Any]]:
+    def _good(self, rows: str, visible: Visibility, refers: Sequence[Refers]) -> tuple[str, Arguments]:
         arguments = Arguments(rows, hash_=self.hash)
         rule = visible.and_condition(arguments, row="r").removeprefix(" and ")
         parts = [*filter(None, [rule]), *(one.holds("r", arguments) for one in refers)]
-        return " and ".join(parts), arguments.values
+        return " and ".join(parts), arguments
 
     async def insert_many(self, records: Sequence[bytes]) -> datetime:
         """Insert rows of a table without unique keys in one statement and return their time of creation."""
@@ -535,6 +536,46 @@ class PreparedTable:
     def begin_insert(self, record: bytes) -> asyncio.Future[datetime | None]:
         """Begin what `insert` does; raises `UnavailableError` if too many wait."""
         return self._creates.begin(record)
+
+    def inserting(self, visible: Visibility) -> Callable[[bytes], asyncio.Future[datetime | None]] | None:
+        """Return what begins to insert a record, together with others of callers of the same kind, if a rule allows it.
+
+        Only for callers who may refer to all rows. The result is the time of creation; None if the row was not
+        inserted. None in place of it where the rule has values that no record has.
+        """
+        if visible.is_everything:
+            return self._creates.begin
+        known: tuple[str | None, bytes | None] | None = visible.__dict__.get("shared_create")
+        if known is None:
+            known = visible.__dict__["shared_create"] = self._shared_create(visible)
+        sql, rest = known
+        if sql is None or rest is None:
+            return None
+        return lambda record: self._shared_creates.begin(sql, (sql, record[:-1] + rest))
+
+    def _shared_create(self, visible: Visibility) -> tuple[str | None, bytes | None]:
+        """Return the statement that inserts rows for such callers, and the values of this one as a record has them."""
+        holds, arguments = self._good("", visible, self._free_references)
+        found = shared_reads.of_records(holds, arguments.places, "r")
+        if found is None:
+            return None, None
+        holds, members = found
+        sql = self.statements.insert_if(holds, unless_taken=bool(self.schema.enforced_keys), members=members)
+        return sql, shared_reads.record(arguments.values[1:])
+
+    async def _insert_shared(self, asked: Sequence[tuple[str, bytes]]) -> Sequence[datetime | None]:
+        records = [record for _, record in asked]
+        rows = await offload(sum(map(len, records)), _array, records)
+        started = time.perf_counter()
+        (found,) = await self.fetch_plain(asked[0][0], rows)
+        taken = time.perf_counter() - started
+        for _ in asked:
+            self._record_rule(taken)
+        ids, created = set(found["ids"] or ()), found["created_at"]
+        self.written(len(ids))
+        if len(ids) == len(records):
+            return [created] * len(records)
+        return [created if row_id_of(record) in ids else None for record in records]
 
     async def _insert(self, records: Sequence[bytes]) -> Sequence[datetime | None]:
         if self.schema.enforced_keys or self.schema.refers:
@@ -564,15 +605,22 @@ class PreparedTable:
     @functools.cached_property
     def _insert_referring(self) -> str:
         """The statement of `_insert_free`, which names no columns of other tables but those of keys."""
+        visible = everything(self.schema, Action.CREATE)
+        unless_taken = bool(self.schema.enforced_keys)
+        sql, _ = self.insert_if("", visible, self._free_references, unless_taken=unless_taken)
+        return sql
+
+    @functools.cached_property
+    def _free_references(self) -> list[Refers]:
+        """The table's references for callers who may refer to all rows."""
         free: list[Refers] = [
             Referring(column, self.schema.physical_of(reference.target), everything(self.schema, Action.READ))
             for column, reference in self.schema.references
             if reference.column is None
         ]
-        free += [one for one in self.referring() if one.column.number not in {other.column.number for other in free}]
-        visible = everything(self.schema, Action.CREATE)
-        sql, _ = self.insert_if("", visible, free, unless_taken=bool(self.schema.enforced_keys))
-        return sql
+        return free + [
+            one for one in self.referring() if one.column.number not in {other.column.number for other in free}
+        ]
 
     async def _inserted(self, rows: str, number: int) -> datetime:
         created: datetime
