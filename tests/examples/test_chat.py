@@ -7,7 +7,6 @@ import httpx
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.chromium import keep_picture
 from tests.examples.opened import Visitor, opened
 from tests.support import App
 from tests.test_project import Command, command  # noqa: F401 - a fixture
@@ -38,7 +37,7 @@ class Talker(Visitor):
 
 
 async def test_two_members_talk(browser: Browser, site: str) -> None:
-    ada, bob = await Talker.come(browser, site), await Talker.come(browser, site, 375, 812)
+    ada, bob = await Talker.come(browser, site, 1200, 900), await Talker.come(browser, site, 375, 812)
     await ada.page.goto(site)
     await ada.sign_up("ada")
     await ada.page.get_by_label("Name of a new workspace").fill("Night owls")
@@ -71,8 +70,8 @@ async def test_two_members_talk(browser: Browser, site: str) -> None:
     await expect(ada.page.get_by_role("list", name="Here now")).to_contain_text("bob")
     await bob.page.get_by_label("Message to").fill("and")
     await expect(ada.page.locator(".typing")).to_have_text("bob is writing …")
-    await keep_picture(ada.page, "chat")
-    await keep_picture(bob.page, "chat-phone")
+    await ada.picture("chat")
+    await bob.picture("chat-phone")
     # Each changes its own alone; the owner deletes what others have written.
     await expect(ada.messages.nth(1).get_by_role("button", name="Edit")).to_have_count(0)
     await expect(bob.messages.nth(0).get_by_role("button")).to_have_count(0)

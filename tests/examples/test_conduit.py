@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.chromium import keep_picture
 from tests.examples.opened import Visitor, opened
 from tests.support import App
 from tests.test_project import Command, command  # noqa: F401 - a fixture
@@ -46,7 +45,7 @@ class Reader(Visitor):
 
 
 async def test_two_members_write_read_and_follow(browser: Browser, site: str) -> None:
-    linus, edith = await Reader.come(browser, site), await Reader.come(browser, site, 375, 812)
+    linus, edith = await Reader.come(browser, site, 1200, 900), await Reader.come(browser, site, 375, 812)
     await linus.sign_up("linus")
     await linus.publish(TITLE, HOSTILE, "rope, sea")
     address = linus.page.url.partition("#/")[2]
@@ -75,14 +74,14 @@ async def test_two_members_write_read_and_follow(browser: Browser, site: str) ->
     await linus.page.reload()
     await expect(linus.page.get_by_role("button", name="Make it a favourite")).to_have_text("♥ 1")
     assert await linus.page.title() == "Conduit"
-    await keep_picture(linus.page, "conduit-article")
+    await linus.picture("conduit-article")
 
     for list_, many in (("feed", 2), ("@linus", 2), ("@edith/favourites", 1), ("@edith", 0)):
         await edith.open(list_)
         await expect(edith.page.locator("nav a[aria-current]").last).to_be_visible()
         await expect(edith.page.get_by_role("region", name="Articles").locator("article")).to_have_count(many)
     assert await edith.page.evaluate("document.documentElement.scrollWidth") <= 375
-    await keep_picture(edith.page, "conduit-phone")
+    await edith.picture("conduit-phone")
 
     await linus.press("Delete")
     await expect(linus.page.get_by_role("heading", name="Popular tags")).to_be_visible()

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.chromium import keep_picture
 from tests.examples.opened import Visitor, opened
 from tests.support import App
 from tests.test_project import Command, command  # noqa: F401 - a fixture
@@ -41,7 +40,7 @@ class Painter(Visitor):
 
 
 async def test_two_visitors_draw_on_one_board(browser: Browser, site: str, app: App) -> None:
-    ada, bob = await Painter.come(browser, site), await Painter.come(browser, site, 375, 812)
+    ada, bob = await Painter.come(browser, site, 1200, 900), await Painter.come(browser, site, 375, 812)
     await ada.page.goto(site)
     await ada.page.get_by_label("Name of the board").fill("Ideas")
     await ada.press("Make a board")
@@ -58,8 +57,8 @@ async def test_two_visitors_draw_on_one_board(browser: Browser, site: str, app: 
     await ada.sees(150, 300)
     await expect(ada.page.locator("#cursors i")).to_have_count(1)
     await bob.page.mouse.up()
-    await keep_picture(ada.page, "whiteboard")
-    await keep_picture(bob.page, "whiteboard-phone")
+    await ada.picture("whiteboard")
+    await bob.picture("whiteboard-phone")
     async with app.client(app.secret_key) as client:
 
         async def lines() -> list[Any]:
