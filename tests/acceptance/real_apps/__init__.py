@@ -1,0 +1,1 @@
+"""What real apps ask of rules, each with a small schema of its own."""
