@@ -261,7 +261,9 @@ async def test_a_project_and_its_first_membership_are_made_in_one_transaction(pl
     assert await place.everybody(projects) == {"ada": ["ours"], "bob": [], "eve": [], "visitor": []}
     row = await made(place.ada, seats, project=project, member=place.ids["bob"], admin=False)
     assert (await place.everybody(projects))["bob"] == ["ours"]
+    # One that is seated and reads the project seats nobody, and gives itself no more.
     await denied(place.bob, seats, project=project, member=place.ids["eve"], admin=False)
+    await denied(place.bob, seats, project=project, member=place.ids["bob"], admin=True)
     assert_error(await deleted(place.bob, seats, row), 403, "RULE_DENIED")
     assert (await deleted(place.ada, seats, row)).status_code == 200
     assert (await place.everybody(projects))["bob"] == []
@@ -403,6 +405,8 @@ async def test_way_points_follow_trails_lists_and_their_shares(place: Place):
         await made(place.side, points, name=name, hike=hike)
     # The author all of them; who made the list those in it; everybody what is public.
     assert await place.everybody(points) == {"ada": ["a", "b", "c"], "bob": ["a", "c"], "eve": ["a"], "visitor": ["a"]}
+    await made(place.side, list_shares, list=collection, actor=ada)
+    assert (await place.everybody(points))["eve"] == ["a"]
     share = await made(place.side, list_shares, list=collection, actor=eve)
     assert (await place.everybody(points))["eve"] == ["a", "c"]
     await made(place.side, hike_shares, hike=private, actor=eve)
