@@ -25,10 +25,14 @@ def _described() -> list[tuple[str, re.Pattern[str], frozenset[str]]]:
     return found
 
 
+_CALLBACK = re.compile("/v1/public/oauth/[a-z]+/callback")
+
+
 def undescribed(method: str, url: str) -> list[str]:
     """What the OpenAPI description does not have of a request to the interface: its path and method, or a parameter."""
     parts = urlsplit(url)
-    if not parts.path.startswith("/v1/"):
+    # Where vendors send browsers is a page.
+    if not parts.path.startswith("/v1/") or _CALLBACK.fullmatch(parts.path):
         return []
     fits = [query for one, path, query in _described() if one == method and path.fullmatch(parts.path)]
     if not fits:

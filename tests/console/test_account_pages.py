@@ -17,6 +17,7 @@ from tests.chromium import PICTURES, keep_picture
 from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles
 from tests.mail.world import MEMBERS, account, call, mails, sign_in, sign_up, token_of, verified
+from tests.oauth.vendors import CLIENT_ID, SECRET, Person, vendors
 from tests.support import App, Server
 from tests.waiting import until
 
@@ -516,3 +517,80 @@ async def test_a_mailed_code_is_the_second_factor(server: Server, app: App, visi
         await page.get_by_label("Code").fill(mail["code"])
         await press(page, "Confirm")
         await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+
+
+async def test_a_vendor_signs_in_and_the_page_goes_on_where_it_was(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    """To the account, to the app's own page, past a second factor; a refusal and another tab's answer are harmless."""
+    ways = {"is_provider": True, "login_redirect_uris": [PAGE]}
+    await call(app, "PUT", "/oauth/settings", json=ways)
+    query = urlencode({"redirect_uri": PAGE, "code_challenge": CHALLENGE, "state": "xyz", "lang": "en"})
+    with vendors() as vendor:
+        for name in ("GITHUB", "NAVER"):
+            given = {"client_id": CLIENT_ID, "client_secret": SECRET, "options": vendor.options(name)}
+            await call(app, "PUT", f"/oauth/social/{name}", json=given)
+        async with visit(address(server, app, "sign-up?lang=de"), locale="en-US") as page:
+            await expect(page.get_by_role("button")).to_have_text(
+                ["Konto erstellen", "Weiter mit GitHub", "Weiter mit Naver"]
+            )
+            # The page has the language that it had, whatever the browser prefers.
+            await press(page, "Weiter mit GitHub")
+            await expect(page.get_by_text("Angemeldet als Ada")).to_be_visible()
+            assert "code=" not in page.url
+            await page.goto(address(server, app, "sign-in"))
+            assert await obstacles(page, axe) == []
+            await pictures(page, "account-vendors")
+            await press(page, "Continue with GitHub")
+            await expect(page.get_by_text("Signed in as Ada")).to_be_visible()
+            assert await page.evaluate("sessionStorage.length") == 0
+            # What another tab or a stranger's link has begun signs nobody in here.
+            await page.goto(f"{address(server, app, 'sign-in')}?code=xc_1&state=unknown")
+            await expect(page).to_have_url(address(server, app, "sign-in"))
+            vendor.person = Person(subject="1000000002", email=None)
+            vendor.token_answer = (500, b"")
+            await press(page, "Continue with GitHub")
+            await expect(page.get_by_role("status")).to_contain_text("The sign-in there did not work.")
+            vendor.token_answer = None
+            await settings(app, sign_up="closed")
+            await press(page, "Continue with GitHub")
+            await expect(page.get_by_role("status")).to_contain_text("Nobody can create an account here")
+            vendor.person = Person()
+            await page.route("https://app.example.com/**", lambda route: route.fulfill(body="back"))
+            await page.goto(f"{address(server, app, 'sign-in')}?{query}")
+            await press(page, "Continue with GitHub")
+            await page.wait_for_url("https://app.example.com/**")
+            found = parse_qs(urlsplit(page.url).query)
+            assert found["state"] == ["xyz"]
+            ada = (await exchange(app, found["code"][0])).json()
+            await settings(app, second_factor="optional")
+            _, codes = await enrolled(app, ada["access_token"])
+            await page.goto(f"{address(server, app, 'sign-in')}?{query}")
+            await press(page, "Continue with GitHub")
+            await page.get_by_label("Code of your authenticator app").fill(codes[0])
+            await press(page, "Confirm")
+            await page.wait_for_url("https://app.example.com/**")
+
+
+async def test_a_vendor_brings_an_invited_member_to_its_team_past_what_the_app_asks_for(
+    server: Server, app: App, visit: Opening
+) -> None:
+    await call(app, "PUT", "/oauth/settings", json={"is_provider": True})
+    await app.table({"username": {"type": "string", "required": True}}, title="profiles")
+    data = {"username": {"$input": "username", "label": "User name"}}
+    await settings(app, on_sign_up=[{"table": "profiles", "data": data}])
+    ada = await sign_up(app, "ada", profile={"username": "ada"})
+    await call(app, "PUT", "/team-settings", json={"members_create": True})
+    async with app.client(ada["access_token"]) as client:
+        team = (await client.post(f"{MEMBERS}/teams", json={"name": "Night owls"})).json()["team_id"]
+        answer = await client.post(f"{MEMBERS}/teams/{team}/invitations", json={"link": True})
+    with vendors() as vendor:
+        given = {"client_id": CLIENT_ID, "client_secret": SECRET, "options": vendor.options("GITHUB")}
+        await call(app, "PUT", "/oauth/social/GITHUB", json=given)
+        async with visit(f"{address(server, app, 'invite')}#{answer.json()['token']}") as page:
+            await press(page, "Continue with GitHub")
+            await expect(page.get_by_role("heading", name="Create your account")).to_be_visible()
+            await page.get_by_label("User name").fill("bob")
+            await press(page, "Create account")
+            await press(page, "Join")
+            await expect(page.get_by_role("status")).to_contain_text("You have joined the team.")

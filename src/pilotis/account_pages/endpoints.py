@@ -17,14 +17,16 @@ from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.kit.errors import NotFoundError
 from pilotis.kit.languages import LANGUAGES, preferred
+from pilotis.oauth.social.service import SocialLogin
 
 
 class AccountPages(Endpoints, tag="Pages"):
     """Sign-in, sign-up, second factors, forgotten passwords, mailed links, and the account."""
 
-    def __init__(self, apps: Apps, origin: str) -> None:
+    def __init__(self, apps: Apps, social: SocialLogin, origin: str) -> None:
         """`origin` is the server's, from which the pages use a key."""
         self._apps = apps
+        self._social = social
         self._origin = origin
 
     @get("/account/:app_id/:page", access=Access.OPEN, returns=str)
@@ -37,4 +39,5 @@ class AccountPages(Endpoints, tag="Pages"):
         language = next((one for one in LANGUAGES if one == wanted), None)
         language = language or preferred(call.header(b"accept-language")) or "en"
         key = await self._apps.page_key(app_id, self._origin)
-        return account_page(page, app, key, self._origin, language)
+        vendors = await self._social.of_account_pages(app)
+        return account_page(page, app, key, self._origin, language, vendors)

@@ -7,7 +7,9 @@
    *   challenge_on: string[], fields: Field[]}} Settings
    * @typedef {{name: string, label: string, type: string, is_required: boolean}} Field
    * @typedef {{page: string, app: string, public_key: string | null, language: string, texts: Record<string, string>,
-   *   errors: Record<string, string>, settings: Settings}} Data
+   *   errors: Record<string, string>, settings: Settings,
+   *   vendors: {client_id: string, providers: {provider: string, name: string}[]}}} Data
+   * @typedef {{verifier: string, place: string, code?: string, error?: string}} Trip a sign-in with a vendor
    * @typedef {{session_id: string, user_agent: string | null, refreshed_at: string, is_current: boolean}} Device
    * @typedef {{id: string, name: string, created_at: string}} Passkey
    */
@@ -17,6 +19,21 @@
   /** @type {Data} */
   const data = JSON.parse($("data").textContent || "");
   const { texts, errors, settings } = data;
+  // Who comes back from a vendor goes on where the way there began; another tab's sign-in is none of this one's.
+  const TRIP = "pilotis.vendor";
+  const came = Object.fromEntries(new URLSearchParams(location.search));
+  if (came.code || came.error) {
+    const known = sessionStorage.getItem(`${TRIP}.${came.state}`);
+    sessionStorage.removeItem(`${TRIP}.${came.state}`);
+    /** @type {Trip} */
+    const begun = known ? JSON.parse(known) : { verifier: "", place: "sign-in" };
+    if (known) sessionStorage.setItem(TRIP, JSON.stringify({ ...begun, code: came.code, error: came.error }));
+    location.replace(begun.place);
+    return;
+  }
+  /** @type {Trip | null} */
+  const trip = JSON.parse(sessionStorage.getItem(TRIP) || "null");
+  sessionStorage.removeItem(TRIP);
   const sections = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-page]")]);
   const forms = /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-form]"));
   // Sections that are not shown are not in the document.
@@ -329,6 +346,48 @@
     await arrive();
   }
 
+  /** Show a button for each vendor; their tab keeps what makes the answer of use. @param {HTMLElement} place */
+  function addVendors(place) {
+    place.hidden = !data.vendors.providers.length;
+    for (const { provider, name } of data.vendors.providers) {
+      const [button, label] = ["button", "span"].map((tag) => document.createElement(tag));
+      /** @type {HTMLButtonElement} */ (button).type = "button";
+      label.textContent = texts.go_on_with.replace("{name}", () => name);
+      button.append(...vendors.mark(provider), label);
+      button.addEventListener("click", () => run(() => goToVendor(provider)));
+      place.append(button);
+    }
+  }
+
+  /** @param {string} provider */
+  async function goToVendor(provider) {
+    // Who is still signed in, and went back to this page, signs in anew: nothing is linked here.
+    if (token) await call("POST", `${MEMBERS}/signout`);
+    token = "";
+    const [verifier, back] = [vendors.random(), vendors.random()];
+    const query = new URLSearchParams({
+      provider,
+      redirect_uri: new URL("sign-in", location.href).href,
+      state: back,
+      code_challenge: await vendors.challenge(verifier),
+      code_challenge_method: "S256",
+    });
+    const client = encodeURIComponent(data.vendors.client_id);
+    const { url } = await call("GET", `/v1/public/oauth/clients/${client}/social-login-url?${query}`);
+    const begun = data.page === "sign-up" ? "sign-up" : "sign-in";
+    const place = home === "invite" ? `invite${location.search}#${linkToken}` : begun + location.search;
+    sessionStorage.setItem(`${TRIP}.${back}`, JSON.stringify({ verifier, place }));
+    location.assign(url);
+    // The buttons stay disabled until the vendor's page is there.
+    await new Promise(() => {});
+  }
+
+  /** Sign in by what a vendor has answered. @param {Trip} trip */
+  async function comeBack({ verifier, code, error }) {
+    if (!code) throw new Rejected(error === "access_denied" ? "VENDOR_DECLINED" : "VENDOR_FAILED");
+    await enter("/v1/auth/oauth/exchange", { code, code_verifier: verifier });
+  }
+
   /** What the browser does with a passkey; the member may refuse. @param {() => Promise<object>} action */
   async function withPasskey(action) {
     try {
@@ -629,6 +688,8 @@
   addEventListener("pagehide", () => {
     if (token) fetch(`${MEMBERS}/signout`, { method: "POST", headers: headers(), keepalive: true });
   });
+  // Who goes back from a vendor finds neither the session nor the buttons as they were.
+  addEventListener("pageshow", (event) => event.persisted && location.reload());
   // Another link of a mail for a page that is open.
   addEventListener("hashchange", () => location.reload());
   addEventListener("popstate", () => go(location.pathname.split("/").pop() || "sign-in"));
@@ -638,6 +699,8 @@
   formOf("sign-in").hidden = $("to-forgot").hidden = !settings.password;
   formOf("to-mail").hidden = !settings.email_code && !settings.email_link;
   formOf("passkey-sign-in").hidden = !hasPasskeys;
+  for (const place of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-vendors]")))
+    addVendors(place);
   const isLogin = settings.login_id_form === "email";
   if (isLogin) {
     $("new-login-label").textContent = texts.address;
@@ -657,4 +720,5 @@
     formOf(data.page).hidden = true;
     say("error", texts.no_token);
   } else if (!data.public_key) say("error", texts.no_key);
+  else if (trip) run(() => comeBack(trip));
 })();

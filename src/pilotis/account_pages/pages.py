@@ -19,6 +19,8 @@ from pilotis.http.reference.page import page
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
 from pilotis.kit.languages import Language
+from pilotis.oauth.flow.pages import vendors_script
+from pilotis.oauth.social.types import AccountPageVendors
 
 PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "undo", "invite", "account")
 
@@ -34,7 +36,9 @@ class Texts(msgspec.Struct, frozen=True):
     errors: dict[str, str]
 
 
-def account_page(name: str, app: AppInfo, public_key: str | None, origin: str, language: Language) -> Reply:
+def account_page(
+    name: str, app: AppInfo, public_key: str | None, origin: str, language: Language, vendors: AccountPageVendors | None
+) -> Reply:
     """Return one of `PAGES`, for an app that members reach by a public key; `origin` is the server's own."""
     values = {"app": app.name, "number": str(app.limits.password_min_length)}
     known = texts_of(language)
@@ -50,6 +54,7 @@ def account_page(name: str, app: AppInfo, public_key: str | None, origin: str, l
         "settings": _settings(app, origin),
         "texts": texts,
         "errors": errors,
+        "vendors": {"client_id": "", "providers": []} if vendors is None else vendors,
     }
     places = {
         **{key: escape(text) for key, text in texts.items()},
@@ -59,7 +64,7 @@ def account_page(name: str, app: AppInfo, public_key: str | None, origin: str, l
         "data": json.encode(data).decode().replace("<", "\\u003c"),
     }
     body = _PLACE.sub(lambda found: places[found[1]], _asset("page.html"))
-    script = "".join(map(_asset, ("passkeys.js", "challenges.js", "page.js")))
+    script = vendors_script() + "".join(map(_asset, ("passkeys.js", "challenges.js", "page.js")))
     style = style_of(app.accounts.theme)
     return page(app.name, body, script=script, has_bar=False, language=language, more_style=style)
 

@@ -79,7 +79,12 @@ def consent_page(data: PageData, language: str) -> Page:
         ("noscript", _NOSCRIPT[language]),
     ):
         body = body.replace(f"{{{name}}}", escape(value))
-    return _page(language, _TITLE[language], body, script=_asset("consent.js"))
+    return _page(language, _TITLE[language], body, script=vendors_script() + _asset("consent.js"))
+
+
+def vendors_script() -> str:
+    """Return the module of pages with buttons for vendors: `vendors`, with their marks and what proves a sign-in."""
+    return _asset("vendors.js")
 
 
 def problem_page(error: PilotisError, request_id: str, language: str) -> Page:

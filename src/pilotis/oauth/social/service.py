@@ -46,9 +46,17 @@ from pilotis.oauth.social.errors import (
     InvalidRedirectUriError,
     ProviderNotEnabledError,
 )
-from pilotis.oauth.social.providers import SocialProviders
+from pilotis.oauth.social.providers import SocialProviders, enabled_providers
 from pilotis.oauth.social.sign_in_codes import SignInCodes
-from pilotis.oauth.social.types import Exchange, Exchanged, Recognised, SocialLoginQuery, SocialLoginUrl, State
+from pilotis.oauth.social.types import (
+    AccountPageVendors,
+    Exchange,
+    Exchanged,
+    Recognised,
+    SocialLoginQuery,
+    SocialLoginUrl,
+    State,
+)
 from pilotis.oauth.social.vendors import Profile, Vendor, VendorError
 from pilotis.security import single_use
 from pilotis.security.rate_limits import RateLimits
@@ -58,6 +66,8 @@ _STATE_PREFIX, _CODE_PREFIX = "ss_", "xc_"
 _STATE_PURPOSE, _CODE_PURPOSE = "oauth.social_state", "oauth.exchange"
 _STATE_LIFETIME = timedelta(minutes=10)
 _CODE_LIFETIME = timedelta(seconds=60)
+ACCOUNT_PAGE = "sign-in"
+"""The account page to which a vendor sends a member back; it goes on to where the member was."""
 _ATTEMPTS = 3
 _DECLINED = frozenset(("access_denied", "user_cancelled_authorize", "user_cancelled_login", "user_denied"))
 
@@ -89,7 +99,7 @@ class SocialLogin:
         self._rate_limits = rate_limits
         self._providers = providers
         self._vendors = vendors
-        self._consent_page = f"{issuer}/oauth/consent"
+        self._issuer = issuer
         self.codes = SignInCodes(database, members, sessions)
 
     async def begin(
@@ -131,6 +141,15 @@ class SocialLogin:
             )
         url = self._authorization_url(vendor, account, state, minted.text)
         return SocialLoginUrl(url, name, int(_STATE_LIFETIME.total_seconds()))
+
+    async def of_account_pages(self, app: AppInfo) -> AccountPageVendors | None:
+        """Return the vendors of an app and the client for which its account pages use them; None if there are none."""
+        if not app.enabled_oauth_providers:
+            return None
+        settings = await settings_store.settings(self._database, app.app_id)
+        if settings is None or not settings.is_provider or settings.first_party_client_id is None:
+            return None
+        return AccountPageVendors(settings.first_party_client_id, await enabled_providers(self._database, app.app_id))
 
     async def is_own_page(self, app_id: UUID, uri: str) -> bool:
         """Return whether a page may receive the tokens of an app's members."""
@@ -371,7 +390,8 @@ class SocialLogin:
     def _pages(self, provider: Provider) -> set[str]:
         """Return the pages that may receive a member's tokens, which all belong to the app or the server."""
         own = [] if provider.consent_url is None else [provider.consent_url]
-        return {self._consent_page, *own, *provider.login_redirect_uris}
+        hosted = f"{self._issuer}/account/{provider.app_id}/{ACCOUNT_PAGE}"
+        return {f"{self._issuer}/oauth/consent", hosted, *own, *provider.login_redirect_uris}
 
     def _authorization_url(self, vendor: Vendor, account: Account, state: State, text: str) -> str:
         query = {

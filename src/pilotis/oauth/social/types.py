@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.members.types import Profile
-from pilotis.oauth.flow.types import RequestId
+from pilotis.oauth.flow.types import LoginProvider, RequestId
 from pilotis.oauth.types import ClientId
 
 Secret = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
@@ -184,3 +184,10 @@ class UnlinkedIdentity(msgspec.Struct, frozen=True):
 
     message: str
     name: str
+
+
+class AccountPageVendors(msgspec.Struct, frozen=True):
+    """The vendors for which an app's account pages have buttons, and the client whose sign-ins those are."""
+
+    client_id: ClientId
+    providers: list[LoginProvider]
