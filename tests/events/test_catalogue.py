@@ -16,6 +16,8 @@ NAMES = [
     *("oauth.connection.created", "oauth.connection.revoked"),
     *("row.created", "row.deleted", "row.updated", "rows.changed"),
     *("table.created", "table.deleted", "table.imported", "table.restored", "table.updated"),
+    *("team.created", "team.updated", "team.deleted"),
+    *("team.member.added", "team.member.updated", "team.member.removed"),
 ]
 
 

@@ -111,7 +111,7 @@ class TeamEndpoints(Endpoints, tag="Teams"):
     )
     async def change_member(self, call: Call, team_id: UUID, member_id: str, body: TeamMemberChange) -> TeamMember:
         """Replace the roles of a member in a team, as one of its owners."""
-        return await self._teams.change_member(call.app.app_id, team_id, call.member, member_id, body.roles)
+        return await self._teams.change_member(call.app.app_id, call.actor, team_id, call.member, member_id, body.roles)
 
     @delete(
         f"{_TEAM}/members/:member_id",
@@ -174,7 +174,7 @@ class TeamEndpoints(Endpoints, tag="Teams"):
     )
     async def accept(self, call: Call, body: TeamInvitationUse) -> OwnTeam:
         """Join a team by an invitation; a member that is in it already uses nothing up."""
-        return await self._teams.accept(call.app.app_id, call.member, body.token)
+        return await self._teams.accept(call.app.app_id, call.actor, call.member, body.token)
 
 
 class TeamAdministration(Endpoints, tag="Teams"):

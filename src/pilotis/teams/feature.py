@@ -10,6 +10,7 @@ from pilotis.kit.archiving import Archived, Copied, LeftOut
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.teams.endpoints import TeamAdministration, TeamEndpoints
+from pilotis.teams.events import EVENT_TYPES
 from pilotis.teams.service import Teams
 from pilotis.teams.tasks import periodic
 
@@ -28,9 +29,10 @@ class TeamsFeature(Feature, frozen=True, kw_only=True, eq=False):
 
 def feature(floor: Floor, members: MembersFeature, mail: MailFeature) -> TeamsFeature:
     """Return the feature."""
-    teams = Teams(floor.database, members.members, mail.mails, floor.rate_limits, floor.base_url)
+    teams = Teams(floor.database, floor.events, members.members, mail.mails, floor.rate_limits, floor.base_url)
     return TeamsFeature(
         name="teams",
         endpoints=[TeamEndpoints(teams), TeamAdministration(teams)],
+        event_types=EVENT_TYPES,
         periodic=periodic(floor.database),
     )

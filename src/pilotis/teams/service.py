@@ -13,6 +13,7 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.db.pool import Database
+from pilotis.events.service import Events
 from pilotis.http.api.principals import Actor, AppInfo, MemberInfo
 from pilotis.http.api.schemas import Paging
 from pilotis.kit import json
@@ -27,7 +28,7 @@ from pilotis.members.service import Members
 from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits
 from pilotis.security.single_use import app_of, mint
-from pilotis.teams import store
+from pilotis.teams import events, store
 from pilotis.teams.errors import (
     InvitationForAnotherAddressError,
     SlugTakenError,
@@ -40,6 +41,7 @@ from pilotis.teams.errors import (
     TeamOwnerRequiredError,
     TooManyTeamsError,
 )
+from pilotis.teams.events import TeamData
 from pilotis.teams.store import NewInvitation, StoredInvitation, StoredOwnTeam, StoredTeam, StoredTeamMember
 from pilotis.teams.types import (
     OWNER,
@@ -72,9 +74,16 @@ class Teams:
     """Teams of an app's members."""
 
     def __init__(
-        self, database: Database, members: Members, mails: Mails, rate_limits: RateLimits, base_url: str
+        self,
+        database: Database,
+        emitter: Events,
+        members: Members,
+        mails: Mails,
+        rate_limits: RateLimits,
+        base_url: str,
     ) -> None:
         self._database = database
+        self._events = emitter
         self._members = members
         self._mails = mails
         self._rate_limits = rate_limits
@@ -130,8 +139,10 @@ class Teams:
                 raise TeamCreationClosedError
             creator = None if member is None else member.member_id
             await store.insert(connection, app_id, team_id, new.name, new.slug, _data(new.data), creator)
+            created = events.about(events.TEAM_CREATED, actor, TeamData(team_id, new.name, new.slug))
+            await self._events.emit_all(connection, app_id, [created])
             if creator is not None:
-                await self._put(connection, app_id, team_id, creator, [OWNER])
+                await self._put(connection, app_id, actor, team_id, creator, [OWNER])
             else:
                 await record(connection, app_id, actor, "team.create", team_id, name=new.name)
 
@@ -147,14 +158,26 @@ class Teams:
             slug = known.slug if change.slug is msgspec.UNSET else change.slug
             data = known.data if change.data is msgspec.UNSET else _data(change.data)
             await store.update(connection, app_id, team_id, name, slug, data)
+            fields = {
+                "name": name != known.name,
+                "slug": slug != known.slug,
+                "data": json.decode(data.encode()) != json.decode(known.data.encode()),
+            }
+            if changed := [field for field, differs in fields.items() if differs]:
+                event = events.updated(actor, TeamData(team_id, name, slug), changed)
+                await self._events.emit_all(connection, app_id, [event])
             if member is None:
                 await record(connection, app_id, actor, "team.update", team_id, name=name)
 
     async def delete(self, app_id: UUID, actor: Actor, team_id: UUID, member: MemberInfo | None = None) -> None:
         """Delete a team, as one of its owners or as the app. Its members lose it with their next request."""
         async with self._changing(app_id, team_id, member) as connection:
+            known = await store.read(connection, app_id, team_id)
+            assert known is not None
             gone = await store.delete(connection, app_id, team_id)
             await self._members.refresh_teams(connection, app_id, gone)
+            event = events.about(events.TEAM_DELETED, actor, TeamData(team_id, known.name, known.slug))
+            await self._events.emit_all(connection, app_id, [event])
             if member is None:
                 await record(connection, app_id, actor, "team.delete", team_id)
 
@@ -178,7 +201,7 @@ class Teams:
         try:
             async with self._changing(app_id, team_id) as connection:
                 await self._require_other_owner(connection, app_id, team_id, member_id, roles)
-                await self._put(connection, app_id, team_id, member_id, roles)
+                await self._put(connection, app_id, actor, team_id, member_id, roles)
                 await record(connection, app_id, actor, "team.member.put", member_id, team_id=team_id, roles=roles)
                 row = await store.member(connection, app_id, team_id, member_id)
         except asyncpg.ForeignKeyViolationError:
@@ -187,14 +210,14 @@ class Teams:
         return _member(row)
 
     async def change_member(
-        self, app_id: UUID, team_id: UUID, member: MemberInfo, member_id: str, roles: Sequence[str]
+        self, app_id: UUID, actor: Actor, team_id: UUID, member: MemberInfo, member_id: str, roles: Sequence[str]
     ) -> TeamMember:
         """Replace the roles of a member, as one of the team's owners; raises `TeamLastOwnerError`."""
         async with self._changing(app_id, team_id, member) as connection:
             if await store.member(connection, app_id, team_id, member_id) is None:
                 raise TeamMemberNotFoundError
             await self._require_other_owner(connection, app_id, team_id, member_id, roles)
-            await self._put(connection, app_id, team_id, member_id, roles)
+            await self._put(connection, app_id, actor, team_id, member_id, roles)
             row = await store.member(connection, app_id, team_id, member_id)
         assert row is not None
         return _member(row)
@@ -208,11 +231,14 @@ class Teams:
         """
         leaves = member is not None and member.member_id == member_id
         async with self._changing(app_id, team_id, member, needs_owner=not leaves) as connection:
-            if await store.member(connection, app_id, team_id, member_id) is None:
+            known = await store.member(connection, app_id, team_id, member_id)
+            if known is None:
                 raise TeamMemberNotFoundError
             await self._require_other_owner(connection, app_id, team_id, member_id, [])
             await store.delete_member(connection, app_id, team_id, member_id)
             await self._members.refresh_teams(connection, app_id, [member_id])
+            event = events.about_member(events.MEMBER_REMOVED, actor, team_id, member_id, known.roles)
+            await self._events.emit_all(connection, app_id, [event])
             if member is None:
                 await record(connection, app_id, actor, "team.member.delete", member_id, team_id=team_id)
 
@@ -279,7 +305,7 @@ class Teams:
             team_id=team.team_id, name=team.name, slug=team.slug, roles=row.roles, expires_at=rfc3339(row.expires_at)
         )
 
-    async def accept(self, app_id: UUID, member: MemberInfo, token: str) -> OwnTeam:
+    async def accept(self, app_id: UUID, actor: Actor, member: MemberInfo, token: str) -> OwnTeam:
         """Join a team by an invitation; who is in it already uses nothing up.
 
         Raises `TeamInvitationNotFoundError`, `InvitationForAnotherAddressError`, and the errors of full teams.
@@ -298,7 +324,7 @@ class Teams:
                         raise InvitationForAnotherAddressError
                 if not await store.use_invitation(connection, app_id, row.team_invitation_id):
                     raise TeamInvitationNotFoundError
-                await self._put(connection, app_id, row.team_id, member_id, row.roles)
+                await self._put(connection, app_id, actor, row.team_id, member_id, row.roles)
             joined = await store.own(connection, app_id, row.team_id, member_id)
         assert joined is not None
         return _own(joined)
@@ -328,16 +354,21 @@ class Teams:
             yield connection
 
     async def _put(
-        self, connection: Connection, app_id: UUID, team_id: UUID, member_id: str, roles: Sequence[str]
+        self, connection: Connection, app_id: UUID, actor: Actor, team_id: UUID, member_id: str, roles: Sequence[str]
     ) -> None:
-        if await store.member(connection, app_id, team_id, member_id) is None:
+        known, roles = await store.member(connection, app_id, team_id, member_id), _distinct(roles)
+        if known is None:
             members, teams = await store.counts(connection, app_id, team_id, member_id)
             if members >= MAX_MEMBERS:
                 raise TeamFullError
             if teams >= MAX_TEAMS:
                 raise TooManyTeamsError
-        await store.put_member(connection, app_id, team_id, member_id, _distinct(roles))
+        await store.put_member(connection, app_id, team_id, member_id, roles)
         await self._members.refresh_teams(connection, app_id, [member_id])
+        if known is None or known.roles != roles:
+            type_ = events.MEMBER_ADDED if known is None else events.MEMBER_UPDATED
+            event = events.about_member(type_, actor, team_id, member_id, roles)
+            await self._events.emit_all(connection, app_id, [event])
 
     async def _require_other_owner(
         self, connection: Connection, app_id: UUID, team_id: UUID, member_id: str, roles: Sequence[str]
