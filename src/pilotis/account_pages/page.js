@@ -361,7 +361,7 @@
 
   /** @param {string} provider */
   async function goToVendor(provider) {
-    // Who is still signed in, and went back to this page, signs in anew: nothing is linked here.
+    // Who is still signed in, and went back to this page, signs in again: nothing is linked here.
     if (token) await call("POST", `${MEMBERS}/signout`);
     token = "";
     const [verifier, back] = [vendors.random(), vendors.random()];

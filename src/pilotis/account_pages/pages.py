@@ -15,11 +15,10 @@ import msgspec
 
 from pilotis.account_pages.theme import style_of
 from pilotis.http.api.principals import AppInfo
-from pilotis.http.reference.page import page
+from pilotis.http.reference.page import asset, page
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
 from pilotis.kit.languages import Language
-from pilotis.oauth.flow.pages import vendors_script
 from pilotis.oauth.social.types import AccountPageVendors
 
 PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "undo", "invite", "account")
@@ -64,7 +63,7 @@ def account_page(
         "data": json.encode(data).decode().replace("<", "\\u003c"),
     }
     body = _PLACE.sub(lambda found: places[found[1]], _asset("page.html"))
-    script = vendors_script() + "".join(map(_asset, ("passkeys.js", "challenges.js", "page.js")))
+    script = asset("vendors.js") + "".join(map(_asset, ("passkeys.js", "challenges.js", "page.js")))
     style = style_of(app.accounts.theme)
     return page(app.name, body, script=script, has_bar=False, language=language, more_style=style)
 

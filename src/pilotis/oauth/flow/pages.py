@@ -13,6 +13,7 @@ from importlib import resources
 from urllib.parse import urlsplit
 
 from pilotis.http.api.cookies import SetCookie
+from pilotis.http.reference.page import asset
 from pilotis.http.replies.page import Page
 from pilotis.kit.errors import PilotisError, RateLimitedError
 from pilotis.oauth.flow.consent import PageData
@@ -79,12 +80,7 @@ def consent_page(data: PageData, language: str) -> Page:
         ("noscript", _NOSCRIPT[language]),
     ):
         body = body.replace(f"{{{name}}}", escape(value))
-    return _page(language, _TITLE[language], body, script=vendors_script() + _asset("consent.js"))
-
-
-def vendors_script() -> str:
-    """Return the module of pages with buttons for vendors: `vendors`, with their marks and what proves a sign-in."""
-    return _asset("vendors.js")
+    return _page(language, _TITLE[language], body, script=asset("vendors.js") + _asset("consent.js"))
 
 
 def problem_page(error: PilotisError, request_id: str, language: str) -> Page:
