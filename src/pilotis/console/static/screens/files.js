@@ -12,6 +12,8 @@ import { SearchBox, searched } from "../ui/search.js";
 import { Access } from "../ui/access.js";
 import { Address, Calls, usePublicKey } from "../ui/calls.js";
 import { ListPager, listing } from "../ui/listing.js";
+import { foot } from "../ui/shell.js";
+import { Tray } from "../ui/tray.js";
 import {
   Bones,
   Button,
@@ -34,6 +36,9 @@ import {
   useTitle,
 } from "../ui/widgets.js";
 import { StorageRules } from "./rules.js";
+
+// Uploads go on while another screen is shown.
+foot.value = Tray;
 
 /** @param {Record<string, string>} params */
 export function head(params) {

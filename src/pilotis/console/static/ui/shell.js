@@ -1,13 +1,15 @@
 /** The frame of every screen: rail or dock, the bar with the title and the search, and the screen itself. */
-import { computed, html, useEffect, useState } from "../vendor/view.js";
+import { computed, html, signal, useEffect, useState } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
 import { reachable, signOut, user } from "../state/api.js";
 import { app, appId, apps, attention, loadAttention, recentTables, tables } from "../state/app.js";
 import { go, href, isGuarded, leave, place } from "../state/router.js";
 import { initials, plain, shortcut } from "./format.js";
 import { Icon } from "./icons.js";
-import { Tray } from "./tray.js";
 import { Confirm, Menu, MenuButton, MenuItem, Toasts, complain } from "./widgets.js";
+
+/** What stands at the foot of every page, once a screen has put it there: its code is loaded with that screen. */
+export const foot = signal(/** @type {Function | null} */ (null));
 
 /** The sections of an app; a screen that is not there is not linked. */
 export const SECTIONS = /** @type {const} */ ([
@@ -58,7 +60,7 @@ export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
       <${Profile} />
     </header>
     <main id="main" tabindex="-1">${children}</main>
-    <div class="foot"><${Tray} /><${Toasts} /></div>
+    <div class="foot">${foot.value && html`<${foot.value} />`}<${Toasts} /></div>
     ${inApp && html`<${Dock} />`}
   </div>`;
 }
