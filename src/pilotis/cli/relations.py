@@ -9,13 +9,13 @@ from uuid import UUID
 import msgspec
 
 from pilotis.cli.session import Session
-from pilotis.cli.transfers import existing
+from pilotis.cli.transfers import table_of
 from pilotis.data.keys.feature import KeysFeature
 from pilotis.data.keys.service import RowsNotUniqueError
 from pilotis.data.tables.feature import TablesFeature
 from pilotis.data.tables.schema import NewReference
 from pilotis.data.tables.types import ColumnChange, NewUniqueKey, ShownReference, ShownUniqueKey
-from pilotis.http.api.principals import OPERATOR, AppInfo
+from pilotis.http.api.principals import OPERATOR
 from pilotis.serve.errors import CommandError
 
 
@@ -29,13 +29,13 @@ class Referring(NamedTuple):
 
 async def keys_of(on: Session, app_id: UUID, name: str) -> Sequence[ShownUniqueKey]:
     """Return the unique keys of a table; raises `CommandError` if the app has no such table."""
-    app, table_id = await _table(on, app_id, name)
+    app, table_id = await table_of(on, app_id, name)
     return (await on.features.get(KeysFeature).keys.list(app, table_id)).unique
 
 
 async def add_key(on: Session, app_id: UUID, name: str, new: NewUniqueKey) -> ShownUniqueKey:
     """Add a unique key to a table; raises `CommandError` with the ids of rows that have the same values."""
-    app, table_id = await _table(on, app_id, name)
+    app, table_id = await table_of(on, app_id, name)
     try:
         return await on.features.get(KeysFeature).keys.create(app, OPERATOR, table_id, new)
     except RowsNotUniqueError as error:
@@ -45,7 +45,7 @@ async def add_key(on: Session, app_id: UUID, name: str, new: NewUniqueKey) -> Sh
 
 async def remove_key(on: Session, app_id: UUID, name: str, key: str) -> None:
     """Remove a unique key from a table."""
-    app, table_id = await _table(on, app_id, name)
+    app, table_id = await table_of(on, app_id, name)
     await on.features.get(KeysFeature).keys.remove(app, OPERATOR, table_id, key)
 
 
@@ -55,7 +55,7 @@ async def references(on: Session, app_id: UUID, name: str | None) -> list[Referr
     tables = on.features.get(TablesFeature).tables
     found = await tables.all(app)
     if name is not None:
-        _, table_id = await _table(on, app_id, name)
+        _, table_id = await table_of(on, app_id, name)
         found = [table for table in found if table.id == table_id]
     return [
         Referring(table.title, column.name, column.references)
@@ -67,7 +67,7 @@ async def references(on: Session, app_id: UUID, name: str | None) -> list[Referr
 
 async def refer(on: Session, app_id: UUID, name: str, column: str, to: NewReference | None) -> None:
     """Let a column refer to something, or to nothing any more."""
-    app, table_id = await _table(on, app_id, name)
+    app, table_id = await table_of(on, app_id, name)
     change = ColumnChange(references=to)
     await on.features.get(TablesFeature).tables.change_column(app, OPERATOR, table_id, column, change)
 
@@ -77,11 +77,3 @@ def target(reference: ShownReference) -> str:
     if reference.table is msgspec.UNSET:
         return "members"
     return f"{reference.table} by {'id' if reference.key is msgspec.UNSET else reference.key}"
-
-
-async def _table(on: Session, app_id: UUID, name: str) -> tuple[AppInfo, UUID]:
-    app = await on.apps.by_id(app_id)
-    found = await existing(on.features.get(TablesFeature).tables, app, name)
-    if found is None:
-        raise CommandError(f"The app has no table {name}.")
-    return app, found

@@ -11,7 +11,7 @@ import msgspec
 
 from pilotis.cli.definitions import Definition
 from pilotis.cli.session import Session
-from pilotis.cli.transfers import existing
+from pilotis.cli.transfers import table_of
 from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.rules.types import (
@@ -24,7 +24,6 @@ from pilotis.data.rules.types import (
     StorageRules,
     TableRules,
 )
-from pilotis.data.tables.feature import TablesFeature
 from pilotis.files.storages import Storages
 from pilotis.http.api.principals import OPERATOR, AppInfo
 from pilotis.kit.errors import PilotisError
@@ -34,13 +33,13 @@ from pilotis.serve.errors import CommandError
 
 async def read(on: Session, app_id: UUID, name: str) -> TableRules:
     """Return the rules of a table; raises `CommandError` if the app has no such table."""
-    app, table_id = await _table(on, app_id, name)
+    app, table_id = await table_of(on, app_id, name)
     return await on.features.get(RulesFeature).rules.read(app, table_id)
 
 
 async def save(on: Session, app_id: UUID, name: str, given: Definition | None) -> TableRules:
     """Set the rules of a table, or remove them; raises `CommandError` with the line of what is wrong."""
-    app, table_id = await _table(on, app_id, name)
+    app, table_id = await table_of(on, app_id, name)
     rules = on.features.get(RulesFeature).rules
     with _at_its_line(given):
         document = None if given is None else msgspec.convert(given.value, RuleSet)
@@ -118,7 +117,7 @@ class Tried(NamedTuple):
 
 async def run(on: Session, app_id: UUID, name: str, given: Definition) -> list[Tried]:
     """Run the tests of a file against a table's rules; raises `CommandError` with the line of what is wrong."""
-    app, table_id = await _table(on, app_id, name)
+    app, table_id = await table_of(on, app_id, name)
     tests = on.features.get(RowsFeature).rule_tests
     try:
         cases = msgspec.convert(given.value, RuleCases).tests
@@ -132,14 +131,6 @@ async def run(on: Session, app_id: UUID, name: str, given: Definition) -> list[T
             raise CommandError(f"{given.place(f'tests[{at}]')}: {error.text}") from None
         tried.append(Tried(case, "allowed" if result.allowed else result.code or "", result))
     return tried
-
-
-async def _table(on: Session, app_id: UUID, name: str) -> tuple[AppInfo, UUID]:
-    app = await on.apps.by_id(app_id)
-    found = await existing(on.features.get(TablesFeature).tables, app, name)
-    if found is None:
-        raise CommandError(f"The app has no table {name}.")
-    return app, found
 
 
 async def _storage(on: Session, storages: Storages, app_id: UUID, name: str) -> tuple[AppInfo, UUID]:

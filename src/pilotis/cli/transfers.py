@@ -82,11 +82,8 @@ async def import_(on: Session, app_id: UUID, target: Target, given: Import) -> I
 
 async def export(on: Session, app_id: UUID, table: str, options: ExportOptions) -> AsyncGenerator[bytes]:
     """Yield a table's rows."""
-    tables, transfer = on.features.get(TablesFeature).tables, on.features.get(TransferFeature).transfer
-    app = await on.apps.by_id(app_id)
-    table_id = await existing(tables, app, table)
-    if table_id is None:
-        raise CommandError(f"The app has no table {table}.")
+    app, table_id = await table_of(on, app_id, table)
+    transfer = on.features.get(TransferFeature).transfer
     await transfer.record_export(app, OPERATOR, table_id, options)
     async with aclosing(transfer.export(app, table_id, options)) as chunks:
         async for chunk in chunks:
@@ -174,6 +171,15 @@ async def existing(tables: Tables, app: AppInfo, name: str) -> UUID | None:
         if table.title == name or (is_uuid(name) and table.id == UUID(name)):
             return table.id
     return None
+
+
+async def table_of(on: Session, app_id: UUID, name: str) -> tuple[AppInfo, UUID]:
+    """Return an app, and the id of its table with a title or an id; raises `CommandError` if there is none."""
+    app = await on.apps.by_id(app_id)
+    found = await existing(on.features.get(TablesFeature).tables, app, name)
+    if found is None:
+        raise CommandError(f"The app has no table {name}.")
+    return app, found
 
 
 def _sources(path: Path | None) -> tuple[Open, Callable[[], AsyncIterator[bytes]]]:
