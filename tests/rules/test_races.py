@@ -17,6 +17,7 @@ from tests.support import App
 from tests.waiting import until
 
 WRITERS = 20
+AT_ONCE = 16
 SEATED = {"$exists": {"table": "$", "where": {"team": {"$row": "team"}, "member": {"$member": "id"}}}}
 
 
@@ -84,6 +85,27 @@ async def test_a_rule_that_is_saved_holds_for_the_next_request(app: App):
         await save(app, table, {"read": True, "update": {"open": False}})
 
     await under_writers(app, table, row_id, guest["access_token"], closed)
+
+
+async def test_a_rule_and_the_column_that_it_names_never_part(app: App):
+    """Of a rule and the end of its column that come together, sixteen times each, one is refused."""
+    table = await app.table({"n": "int", "open": "boolean"})
+    rules = f"/v1/apps/{app.app_id}/tables/{table}/rules"
+    async with app.client(app.secret_key) as own_side:
+        for turn in range(6):
+            saves = (own_side.put(rules, json={"rules": {"read": {"open": True}}}) for _ in range(AT_ONCE))
+            drops = (own_side.delete(f"/v1/public/tables/{table}/columns/open") for _ in range(AT_ONCE))
+            answers = await asyncio.gather(*((*drops, *saves) if turn % 2 else (*saves, *drops)))
+            assert {answer.status_code for answer in answers} <= {200, 400, 404, 409}, [a.text for a in answers]
+            columns = (await own_side.get(f"/v1/public/tables/{table}/columns")).json()["columns"]
+            kept = (await own_side.get(rules)).json()["rules"]
+            assert bool(kept) == ("open" in {column["name"] for column in columns}), kept
+            await own_side.put(rules, json={"rules": None})
+            if not kept:
+                added = await own_side.post(
+                    f"/v1/public/tables/{table}/columns", json={"name": "open", "data_type": "boolean"}
+                )
+                assert added.status_code == 201, added.text
 
 
 async def test_twenty_writers_hand_a_row_on_and_one_owns_it(app: App):
