@@ -180,6 +180,22 @@ class TestOtherWays:
         assert_error(await post(app, "/signup", body), 400, "UNKNOWN_COLUMN")
         assert await number(app) == 1
 
+    async def test_settings_that_change_and_a_table_that_goes_meanwhile_stop_no_sign_up(
+        self, app: App, tables: dict[str, str], functions: Functions
+    ):
+        code = "export default async () => { await new Promise((done) => setTimeout(done, 1000)); return {}; }"
+        await bind(app, before_sign_up=await functions.made("hook", code))
+        # It has read the settings, and waits for the hook.
+        signing_up = asyncio.create_task(registering(app, "ada", username="ada"))
+        await asyncio.sleep(0.3)
+        await call(app, "PATCH", "/account-settings", json={"on_sign_up": ON_SIGN_UP[:1]})
+        async with owner_of(app).client() as client:
+            client.headers["X-App-Id"] = app.app_id
+            assert (await client.delete(f"/public/tables/{tables['spaces']}")).status_code == 200
+        answer = await signing_up
+        assert answer.status_code == 201, answer.text
+        assert [row["data"]["username"] for row in await rows(app, "profiles")] == ["ada"]
+
 
 def _after(on_sign_up: list[dict[str, Any]], by: int) -> list[dict[str, Any]]:
     """The rows where `by` others come before."""

@@ -18,9 +18,9 @@ from pilotis.data.rows import member_rows
 from pilotis.data.rows.operations import perform, plan_create
 from pilotis.data.rows.table import TOO_OLD, PreparedTable, PreparedTables
 from pilotis.data.tables import store
-from pilotis.data.tables.service import Tables
+from pilotis.data.tables.service import TableNotFoundError, Tables
 from pilotis.db.blocks import after_commit
-from pilotis.db.pool import TenantDatabase
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.http.api.principals import AppInfo, AppItself, MemberInfo
 from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import json
@@ -50,7 +50,8 @@ class _Wanted(NamedTuple):
 class Arrivals:
     """Makes the rows of members, and keeps what they need of their tables."""
 
-    def __init__(self, tables: Tables, prepared: PreparedTables, settings: SettingsOf) -> None:
+    def __init__(self, database: Database, tables: Tables, prepared: PreparedTables, settings: SettingsOf) -> None:
+        self._database = database
         self._prepared = prepared
         self._settings = settings
         tables.guards.append(self._require_possible)
@@ -80,8 +81,14 @@ class Arrivals:
 
     async def making(self, app: AppInfo, rows: Sequence[HookRow], run: Run[R]) -> R:
         """See `pilotis.members.arrivals`."""
+        on_sign_up = app.accounts.on_sign_up
         for _ in range(_TRIES):
-            wanted = [_Wanted(await self._prepared.current(app, row.table_id), row) for row in app.accounts.on_sign_up]
+            try:
+                wanted = [_Wanted(await self._prepared.current(app, row.table_id), row) for row in on_sign_up]
+            except TableNotFoundError:
+                # The settings have changed meanwhile: what they name now is there.
+                on_sign_up = (await self._settings(self._database.of(app.app_id), app.app_id)).on_sign_up
+                continue
             for hook_row in rows:
                 table_id = await self._prepared.id_called(app.app_id, hook_row.table, "rows")
                 table = await self._prepared.current(app, table_id)

@@ -62,7 +62,7 @@ def feature(
     rule_tests = RuleTests(floor.database, tables.tables, prepared, rules.rules, members.members)
     departures = Departures(tables.tables, prepared, floor.jobs, apps.apps.by_id)
     members.members.followers.append(departures.deleted)
-    arrivals = Arrivals(tables.tables, prepared, apps.settings.stored)
+    arrivals = Arrivals(floor.database, tables.tables, prepared, apps.settings.stored)
     members.members.arrivals.attach(arrivals.making)
     apps.settings.attach_rows(arrivals.check)
     return RowsFeature(
