@@ -28,7 +28,7 @@ from pilotis.accounts.factors.types import (
 )
 from pilotis.accounts.factors.vault import Vault
 from pilotis.accounts.passkeys import store as passkey_store
-from pilotis.accounts.passkeys.shown import shown
+from pilotis.accounts.passkeys.types import shown
 from pilotis.accounts.service import require_fresh
 from pilotis.db.pool import Database
 from pilotis.db.versions import is_known_everywhere

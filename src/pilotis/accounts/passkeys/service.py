@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import msgspec
 from asyncpg import Connection
 
 from pilotis import __version__
@@ -19,13 +18,12 @@ from pilotis.accounts.factors.errors import InvalidSecondFactorError, LastFactor
 from pilotis.accounts.factors.service import Factors
 from pilotis.accounts.passkeys import store
 from pilotis.accounts.passkeys.errors import InvalidPasskeyError, PasskeyNotFoundError, TooManyPasskeysError
-from pilotis.accounts.passkeys.shown import shown
-from pilotis.accounts.passkeys.types import NewPasskey, Passkey, PasskeyChallenge, PasskeySignIn
+from pilotis.accounts.passkeys.store import StoredPasskey
+from pilotis.accounts.passkeys.types import NewPasskey, Passkey, PasskeyChallenge, PasskeySignIn, asked, shown
 from pilotis.accounts.service import require_fresh
 from pilotis.db.pool import Database
 from pilotis.db.versions import is_known_everywhere
 from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo
-from pilotis.kit import json
 from pilotis.kit.crypto import random_token, secret_hash
 from pilotis.members.gate.service import SecondFactorRequiredError, settled
 from pilotis.members.hooks import Passes
@@ -34,10 +32,11 @@ from pilotis.members.types import SignedIn
 from pilotis.oauth.links.service import MemberLinks
 
 if TYPE_CHECKING:
-    from pilotis.accounts.passkeys.ceremony import Site
+    from pilotis.accounts.passkeys.ceremony import Site, Used
 
-_MAX = 10
-_LIFETIME = timedelta(minutes=5)
+MAX_PASSKEYS = 10
+LIFETIME = timedelta(minutes=5)
+"""How long a challenge waits for its answer."""
 
 
 class Passkeys:
@@ -58,8 +57,8 @@ class Passkeys:
 
         site, challenge, ticket = self._site(app), secrets.token_bytes(32), random_token()
         database = self._database.of(app.app_id)
-        await store.put_challenge(database, app.app_id, secret_hash(ticket), challenge, None, _LIFETIME)
-        return _challenge(ticket, ceremony.request(site, challenge))
+        await store.put_challenge(database, app.app_id, secret_hash(ticket), challenge, None, LIFETIME)
+        return asked(ticket, ceremony.request(site, challenge))
 
     async def sign_in(self, app: AppInfo, client: Client, given: PasskeySignIn, agent: str | None) -> SignedIn:
         """Sign in by a passkey; raises `InvalidPasskeyError`, and what the gate does."""
@@ -67,13 +66,13 @@ class Passkeys:
         challenge = await store.use_challenge(self._database, app.app_id, secret_hash(given.ticket))
         if challenge is None or challenge.member_id is not None:
             raise InvalidPasskeyError
-        passkey = await self._signed(app, site, challenge.challenge, given.credential)
+        passkey, used = await self._signed(app, site, challenge.challenge, given.credential)
         actor = Actor("member", passkey.member_id, client.request_id)
 
         async def attempt(passes: Passes) -> SignedIn | SecondFactorRequiredError:
             async with self._database.transaction(app.app_id) as connection:
                 entrant = await self._members.gate.lock(connection, app.app_id, passkey.member_id)
-                await self._use(connection, app, passkey)
+                await self._use(connection, app, passkey, used)
                 return await self._members.gate.admit(
                     connection, app, actor, entrant, ["passkey"], agent, passes=passes
                 )
@@ -94,7 +93,7 @@ class Passkeys:
         known = await store.of_member(self._database.of(app.app_id), app.app_id, ticket.member_id)
         if not known:
             raise PasskeyNotFoundError
-        return _challenge(text, ceremony.request(site, challenge, [one.credential_id for one in known]))
+        return asked(text, ceremony.request(site, challenge, [one.credential_id for one in known]))
 
     async def finish(self, app: AppInfo, client: Client, given: PasskeySignIn, agent: str | None) -> SignedIn:
         """Finish a sign-in by a passkey as second factor; raises `InvalidSecondFactorError`, and what the gate does."""
@@ -102,12 +101,12 @@ class Passkeys:
         ticket = await self._members.gate.count_try(app.app_id, given.ticket)
         if ticket is None or ticket.challenge is None:
             raise InvalidSecondFactorError
-        passkey = await self._signed(app, site, ticket.challenge, given.credential)
+        passkey, used = await self._signed(app, site, ticket.challenge, given.credential)
         async with self._database.transaction(app.app_id) as connection:
             entrant = await self._members.gate.use(connection, app.app_id, ticket)
             if entrant is None or passkey.member_id != ticket.member_id:
                 raise InvalidSecondFactorError
-            await self._use(connection, app, passkey)
+            await self._use(connection, app, passkey, used)
             entered = await self._members.gate.complete(connection, app, client, ticket, entrant, "passkey", agent)
             if entered is None:
                 raise InvalidSecondFactorError
@@ -126,8 +125,8 @@ class Passkeys:
         if not known:
             raise PasskeyNotFoundError
         hashed = secret_hash(ticket)
-        await store.put_challenge(database, app.app_id, hashed, challenge, member.member_id, _LIFETIME)
-        return _challenge(ticket, ceremony.request(site, challenge, [one.credential_id for one in known]))
+        await store.put_challenge(database, app.app_id, hashed, challenge, member.member_id, LIFETIME)
+        return asked(ticket, ceremony.request(site, challenge, [one.credential_id for one in known]))
 
     @asynccontextmanager
     async def proof(
@@ -138,11 +137,11 @@ class Passkeys:
         challenge = await store.use_challenge(self._database, app.app_id, secret_hash(ticket))
         if challenge is None or challenge.member_id != member.member_id:
             raise InvalidPasskeyError
-        passkey = await self._signed(app, site, challenge.challenge, answer)
+        passkey, used = await self._signed(app, site, challenge.challenge, answer)
         if passkey.member_id != member.member_id:
             raise InvalidPasskeyError
         async with self._database.transaction(app.app_id) as connection:
-            await self._use(connection, app, passkey)
+            await self._use(connection, app, passkey, used)
             yield connection
 
     async def begin(self, app: AppInfo, member: MemberInfo) -> PasskeyChallenge:
@@ -161,12 +160,12 @@ class Passkeys:
             if not await is_known_everywhere(connection, __version__):
                 raise UpgradeUnfinishedError
             known = await store.of_member(connection, app.app_id, member.member_id)
-            if len(known) >= _MAX:
+            if len(known) >= MAX_PASSKEYS:
                 raise TooManyPasskeysError
             hashed = secret_hash(ticket)
-            await store.put_challenge(connection, app.app_id, hashed, challenge, member.member_id, _LIFETIME)
+            await store.put_challenge(connection, app.app_id, hashed, challenge, member.member_id, LIFETIME)
         ids = [one.credential_id for one in known]
-        return _challenge(ticket, ceremony.creation(site, challenge, member.member_id, name, ids))
+        return asked(ticket, ceremony.creation(site, challenge, member.member_id, name, ids))
 
     async def add(self, app: AppInfo, actor: Actor, member: MemberInfo, passkey_id: UUID, given: NewPasskey) -> Passkey:
         """Add a passkey to the signed-in member's account.
@@ -185,7 +184,7 @@ class Passkeys:
             raise InvalidPasskeyError from None
         async with self._factors.change(app) as (connection, changed):
             await require_fresh(self._members, connection, app, member)
-            if len(await store.of_member(connection, app.app_id, member.member_id)) >= _MAX:
+            if len(await store.of_member(connection, app.app_id, member.member_id)) >= MAX_PASSKEYS:
                 raise TooManyPasskeysError
             row = await store.insert(
                 connection, app.app_id, passkey_id, member.member_id, *new[:2], given.name, *new[2:]
@@ -234,7 +233,9 @@ class Passkeys:
                     raise LastFactorError
             await changed(actor, member.member_id, "member.remove_passkey")
 
-    async def _signed(self, app: AppInfo, site: Site, challenge: bytes, answer: Mapping[str, Any]) -> _Signed:
+    async def _signed(
+        self, app: AppInfo, site: Site, challenge: bytes, answer: Mapping[str, Any]
+    ) -> tuple[StoredPasskey, Used]:
         """Return the passkey that has signed the challenge; raises `InvalidPasskeyError`."""
         from pilotis.accounts.passkeys import ceremony
 
@@ -242,14 +243,13 @@ class Passkeys:
             found = await store.by_credential(self._database, app.app_id, ceremony.credential_id(answer))
             if found is None:
                 raise InvalidPasskeyError
-            used = ceremony.used(site, challenge, found.credential, found.sign_count, answer)
+            return found, ceremony.used(site, challenge, found.credential, found.sign_count, answer)
         except ceremony.InvalidCredentialError:
             raise InvalidPasskeyError from None
-        return _Signed(found.passkey_id, found.member_id, found.sign_count, used.sign_count, used.is_synced)
 
-    async def _use(self, connection: Connection, app: AppInfo, signed: _Signed) -> None:
+    async def _use(self, connection: Connection, app: AppInfo, passkey: StoredPasskey, used: Used) -> None:
         if not await store.use(
-            connection, app.app_id, signed.passkey_id, signed.before, signed.sign_count, signed.is_synced
+            connection, app.app_id, passkey.passkey_id, passkey.sign_count, used.sign_count, used.is_synced
         ):
             raise InvalidPasskeyError
 
@@ -264,17 +264,3 @@ class Passkeys:
         if app.accounts.passkey_domain is None:
             return Site(app.name, parts.hostname or "", [own])
         return Site(app.name, app.accounts.passkey_domain, app.accounts.allowed_origins)
-
-
-class _Signed(msgspec.Struct, frozen=True):
-    """A passkey that has signed a challenge: its counter as it was stored, and as it is now."""
-
-    passkey_id: UUID
-    member_id: str
-    before: int
-    sign_count: int
-    is_synced: bool
-
-
-def _challenge(ticket: str, options: dict[str, Any]) -> PasskeyChallenge:
-    return PasskeyChallenge(ticket=ticket, options=msgspec.Raw(json.encode(options)))

@@ -1,7 +1,8 @@
-"""The types of passkeys."""
+"""The types of passkeys: as they are stored, whoever's they are, and as their owners and browsers see them."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -9,6 +10,8 @@ import msgspec
 
 from pilotis.accounts.types import Token
 from pilotis.http.api.json_schemas import JsonObject
+from pilotis.kit import json
+from pilotis.kit.clock import optional_rfc3339, rfc3339
 
 PasskeyName = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
@@ -51,6 +54,19 @@ class Passkey(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: str | None
 
 
+class KeptPasskey(msgspec.Struct, frozen=True, kw_only=True):
+    """A passkey as it is stored: what verifies it, and what its owner sees of it."""
+
+    passkey_id: UUID
+    credential_id: bytes
+    credential: bytes
+    name: str
+    sign_count: int
+    is_synced: bool
+    created_at: datetime
+    last_used_at: datetime | None
+
+
 class DeletedPasskey(msgspec.Struct, frozen=True):
     """The passkey that was removed."""
 
@@ -70,3 +86,19 @@ class SecondFactorStart(msgspec.Struct, frozen=True, kw_only=True):
 
     ticket: str
     options: JsonObject | None
+
+
+def shown(row: KeptPasskey) -> Passkey:
+    """Return a stored passkey as its owner sees it."""
+    return Passkey(
+        id=row.passkey_id,
+        name=row.name,
+        is_synced=row.is_synced,
+        created_at=rfc3339(row.created_at),
+        last_used_at=optional_rfc3339(row.last_used_at),
+    )
+
+
+def asked(ticket: str, options: dict[str, Any]) -> PasskeyChallenge:
+    """Return what a page gives to `navigator.credentials`."""
+    return PasskeyChallenge(ticket=ticket, options=msgspec.Raw(json.encode(options)))

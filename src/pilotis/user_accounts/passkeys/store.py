@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import asyncpg
 import msgspec
 from asyncpg import Connection
 
+from pilotis.accounts.passkeys.types import KeptPasskey
 from pilotis.db.pool import TenantDatabase
 from pilotis.db.records import columns
 
 
-class StoredPasskey(msgspec.Struct, frozen=True):
+class StoredPasskey(KeptPasskey, frozen=True, kw_only=True):
     """A console user's passkey."""
 
-    passkey_id: UUID
     user_id: UUID
-    credential_id: bytes
-    credential: bytes
-    name: str
-    sign_count: int
-    is_synced: bool
-    created_at: datetime
-    last_used_at: datetime | None
 
 
 class Challenge(msgspec.Struct, frozen=True):
