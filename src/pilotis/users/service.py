@@ -230,7 +230,7 @@ class Users:
             return None
         if not await store.use_ticket(connection, ticket.ticket_hash):
             return None
-        return await self.enter(connection, client, user.user_id, ["password", method], agent)
+        return await self._enter(connection, client, user, ["password", method], agent)
 
     async def enter(
         self, connection: Connection, client: Client, user_id: UUID, methods: Sequence[str], agent: str | None
@@ -239,6 +239,12 @@ class Users:
         user = await store.by_id(connection, user_id)
         if user is None or not user.is_active:
             raise UserInactiveError
+        return await self._enter(connection, client, user, methods, agent)
+
+    async def _enter(
+        self, connection: Connection, client: Client, user: store.StoredUser, methods: Sequence[str], agent: str | None
+    ) -> SignedInUser:
+        user_id = user.user_id
         tokens = await self._sessions.start(
             connection,
             CONSOLE,
