@@ -138,6 +138,24 @@ class TestOtherWays:
         assert (await registering(app, "ada", username="ada")).status_code == 201
         assert len(await rows(app, "carts")) == 2
 
+    async def test_a_row_that_a_guest_has_deleted_is_made_again(self, app: App):
+        carts = await app.table({"member": {"type": "string"}}, "Creator", "carts")
+        orders = {"cart": {"type": "uuid", "required": True, "references": {"table": "carts"}}}
+        await app.table(orders, "Creator", "orders")
+        made = [
+            {"table": "carts", "data": {"member": {"$member": "id"}}, "guests": True},
+            {"table": "orders", "data": {"cart": {"$ref": 0}}},
+        ]
+        await call(app, "PATCH", "/account-settings", json={"on_sign_up": made})
+        guest = await app.guest()
+        (cart,) = await rows(app, "carts")
+        async with app.client(guest["access_token"]) as client:
+            assert (await client.delete(f"/v1/public/tables/{carts}/data/{cart['id']}")).status_code == 200
+        answer = await registering(app, "ada", guest["access_token"])
+        assert answer.status_code == 201, answer.text
+        (cart,), (order,) = await rows(app, "carts"), await rows(app, "orders")
+        assert (cart["data"], order["data"]) == ({"member": guest["member_id"]}, {"cart": cart["id"]})
+
     async def test_a_code_of_a_mail_serves_again_with_another_name(self, app: App, tables: dict[str, str]):
         await call(app, "PATCH", "/account-settings", json={"methods": {"email_code": True}})
         await registering(app, "ada", username="ada")

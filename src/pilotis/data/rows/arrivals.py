@@ -142,17 +142,20 @@ class _Rows:
         left, all_made = list(made), list[MadeRow]()
         ids: list[str | None] = []
         for index, (table, row) in enumerate(self._wanted):
-            known = next((one for one in left if one[0] == str(table.schema.table_id)), None)
-            if known is not None:
-                left.remove(known)
-            elif newcomer.is_guest and not row.guests:
+            if newcomer.is_guest and not row.guests:
                 ids.append(None)
                 continue
-            else:
+            known = next((one for one in left if one[0] == str(table.schema.table_id)), None)
+            row_id = None
+            if known is not None:
+                left.remove(known)
+                # What the guest has deleted meanwhile is missing: rows that follow may refer to it.
+                row_id = await connection.fetchval(table.statements.lock, known[1])
+            if row_id is None:
                 data = member_rows.bound(row.data, newcomer, ids, index)
-                known = str(table.schema.table_id), await self._create(connection, principal, table, row, index, data)
-            ids.append(known[1])
-            all_made.append(known)
+                row_id = await self._create(connection, principal, table, row, index, data)
+            ids.append(row_id)
+            all_made.append((str(table.schema.table_id), row_id))
         return all_made
 
     async def _create(

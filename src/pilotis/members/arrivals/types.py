@@ -40,7 +40,10 @@ class MemberRows(Protocol):
     """Makes rows in the transaction of a member."""
 
     async def make(self, connection: Connection, newcomer: Newcomer, made: Sequence[MadeRow] = ()) -> Sequence[MadeRow]:
-        """Make the rows of a member, but those that were made with it as a guest, and return all; raises 4xx errors."""
+        """Make the rows of a member, but those that it still has from when it was a guest, and return all.
+
+        Raises 4xx errors.
+        """
 
 
 Run = Callable[[MemberRows], Awaitable[R]]
