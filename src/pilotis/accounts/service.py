@@ -27,15 +27,7 @@ from pilotis.accounts.store import NewProof, Proof
 from pilotis.accounts.types import EmailConfirmation, EmailTicket, EmailVerification, MailedReset, ResetRequest
 from pilotis.apps.service import Apps
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import (
-    Actor,
-    AppInfo,
-    Client,
-    InvalidTokenError,
-    MemberInfo,
-    ReauthenticationRequiredError,
-    TokenFault,
-)
+from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo, ReauthenticationRequiredError
 from pilotis.jobs.kinds import Job, JobKind
 from pilotis.jobs.queue import Jobs
 from pilotis.kit import clock
@@ -137,8 +129,8 @@ class Proofs:
         require_verification(app)
         ticket = random_token()
         async with self._database.transaction(app.app_id) as connection:
-            state = await self._members.lock_account(connection, app.app_id, member.member_id)
-            if state is not None and state.email_folded == folded(email):
+            state = await self._members.lock_own(connection, app, member)
+            if state.email_folded == folded(email):
                 raise EmailVerifiedError
             await require_fresh(self._members, connection, app, member)
             job = ProofJob(
@@ -295,8 +287,8 @@ class Proofs:
         await self._members.password_rules.require(app, password, "password", *personal)
         password_hash = await self._passwords.hash(password)
         async with self._database.transaction(app.app_id) as connection:
-            state = await self._members.lock_account(connection, app.app_id, member.member_id)
-            if state is not None and state.password_hash is not None:
+            state = await self._members.lock_own(connection, app, member)
+            if state.password_hash is not None:
                 raise PasswordSetError
             await require_fresh(self._members, connection, app, member)
             await self._members.set_first_password(connection, app, actor, member.member_id, password_hash)
@@ -317,9 +309,7 @@ class Proofs:
         writer = await self._mails.writer(app.app_id)
         has_other_way = await self._claims.signs_in_otherwise(app.app_id, member.member_id)
         async with self._database.transaction(app.app_id) as connection:
-            state = await self._members.lock_account(connection, app.app_id, member.member_id)
-            if state is None:
-                raise InvalidTokenError(fault=TokenFault.REVOKED)
+            state = await self._members.lock_own(connection, app, member)
             if state.email is None:
                 return
             await require_fresh(self._members, connection, app, member)
@@ -469,9 +459,7 @@ async def require_fresh(members: Members, connection: Connection, app: AppInfo, 
     Guests are always fresh: they have nothing to prove it with. Locks the member; raises `InvalidTokenError` if it was
     deleted meanwhile.
     """
-    state = await members.lock_account(connection, app.app_id, member.member_id)
-    if state is None:
-        raise InvalidTokenError(fault=TokenFault.REVOKED)
+    state = await members.lock_own(connection, app, member)
     began = await members.session_began(connection, app.app_id, member.session_id)
     if not member.is_guest and (began is None or clock.now() - began > FRESH):
         # Nothing weaker than the second factor, if there is one.

@@ -742,6 +742,13 @@ class Members:
         """Return what a proof depends on, and lock the member until the transaction ends; None without one."""
         return await store.lock_account(connection, app_id, member_id)
 
+    async def lock_own(self, connection: Connection, app: AppInfo, member: MemberInfo) -> AccountState:
+        """Return what `lock_account` does of the signed-in member; raises `InvalidTokenError` if it was deleted."""
+        state = await self.lock_account(connection, app.app_id, member.member_id)
+        if state is None:
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
+        return state
+
     async def by_email(self, connection: Connection, app_id: UUID, email_folded: str) -> MailedAccount | None:
         """Return the member with a verified address, given in its folded form."""
         return await store.by_email(connection, app_id, email_folded)

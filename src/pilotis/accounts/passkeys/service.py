@@ -223,8 +223,7 @@ class Passkeys:
             await require_fresh(self._members, connection, app, member)
             if not await store.delete(connection, app.app_id, member.member_id, passkey_id):
                 raise PasskeyNotFoundError
-            state = await self._members.lock_account(connection, app.app_id, member.member_id)
-            assert state is not None
+            state = await self._members.lock_own(connection, app, member)
             if not await store.of_member(connection, app.app_id, member.member_id):
                 by_mail = state.email is not None and (app.accounts.email_code or app.accounts.email_link)
                 if not (has_identity or by_mail or state.password_hash is not None):
