@@ -29,11 +29,12 @@ from pilotis.jobs.queue import Jobs
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
-from pilotis.kit.errors import NotFoundError, invalid
+from pilotis.kit.errors import NotFoundError, PilotisError, invalid
 from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
 from pilotis.mail.service import Mails, NewMail, require_address
+from pilotis.members.arrivals.service import is_about_profile
 from pilotis.members.arrivals.types import MemberRows
 from pilotis.members.gate.service import SecondFactorRequiredError, settled
 from pilotis.members.hooks import Passes
@@ -154,6 +155,11 @@ class MailSignIn:
                 # Another sign-in has just made the member.
                 if last:
                     raise TokenExpiredError from None
+            except PilotisError as error:
+                if method == "email_code" and is_about_profile(error):
+                    # Whoever looks for a free name guesses no code.
+                    await store.give_try_back(self._database, app.app_id, proof.proof_id)
+                raise
         return settled(entered), is_new
 
     async def _by_link(self, app: AppInfo, token: str) -> Proof:

@@ -137,6 +137,16 @@ async def count_ticket_try(database: Database, app_id: UUID, ticket_hash: bytes)
     return None if row is None else Proof(**row)
 
 
+async def give_try_back(database: Database, app_id: UUID, proof_id: UUID) -> None:
+    """Uncount the try of a code that was right, but signed nobody in."""
+    await database.execute(
+        "update pilotis.account_proofs set tries = tries - 1 where app_id = $1 and proof_id = $2 and tries > 0",
+        app_id,
+        proof_id,
+        tenant=app_id,
+    )
+
+
 async def count_code_try(
     database: Database, app_id: UUID, purpose: ProofPurpose, member_id: str, ticket_hash: bytes
 ) -> Proof | None:

@@ -9,7 +9,7 @@ from asyncpg import Connection
 
 from pilotis.http.api.principals import AppInfo
 from pilotis.kit import json
-from pilotis.kit.errors import Detail, ValidationError, invalid
+from pilotis.kit.errors import Detail, PilotisError, ValidationError, invalid
 from pilotis.members.arrivals.types import HookRow, MadeRow, Maker, MemberRows, Newcomer, R, Run
 
 _PROFILE_BYTES = 4096
@@ -58,3 +58,8 @@ def require_profile(app: AppInfo, profile: Mapping[str, Any] | None) -> None:
             for name in unknown[:10]
         ]
         raise ValidationError(details[0].message, details=details)
+
+
+def is_about_profile(error: PilotisError) -> bool:
+    """Return whether another profile may make the member that this one did not."""
+    return any(detail.field.startswith("profile.") for detail in error.details)

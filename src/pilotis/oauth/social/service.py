@@ -24,6 +24,7 @@ from pilotis.kit.crypto import random_token
 from pilotis.kit.errors import PilotisError
 from pilotis.kit.ids import uuid7
 from pilotis.kit.mail_addresses import folded
+from pilotis.members.arrivals.service import is_about_profile
 from pilotis.members.arrivals.types import MemberRows
 from pilotis.members.gate.service import settled
 from pilotis.members.hooks import Passes
@@ -209,7 +210,7 @@ class SocialLogin:
                 except (_RacedError, EmailTakenError):
                     continue
                 except PilotisError as error:
-                    if any(detail.field.startswith("profile.") for detail in error.details):
+                    if is_about_profile(error):
                         # Whoever has to choose another name needs more than a minute.
                         await single_use.prolong(self._database, app_id, _CODE_PURPOSE, given.code, _STATE_LIFETIME)
                     raise
