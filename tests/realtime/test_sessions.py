@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AsyncExitStack
+from uuid import UUID
 
 import httpx
 import pytest
 
+from pilotis.kit.crypto import MasterKeyring, MasterKeys
+from pilotis.kit.signing import TokenKind, TokenSigner
+from tests.accounts.authenticator import enrolled
+from tests.accounts.test_gate import settings as account_settings
 from tests.background import run_task
+from tests.backstage import claims_of, master_key
 from tests.console import owner_of
 from tests.database import connection_to, second_node
 from tests.realtime.listening import Listener, TrueList, listening, refused
-from tests.rules.test_rules import manager
+from tests.rules.test_rules import manager, ruled
 from tests.support import App, assert_error, plain_client
 from tests.waiting import until
 from tests.whole import times
@@ -36,6 +43,61 @@ async def test_a_stream_ends_with_the_session(app: App):
             assert (event, data["reason"]) == ("bye", "session_ended"), way
             assert 1000 <= data["retry_ms"] <= 5000
             await told.until(lambda _: told.is_over)
+
+
+async def test_a_stream_ends_with_its_token(app: App):
+    table = await app.table({"name": "string"}, access_level="AppMember")
+    ada = claims_of((await app.member("ada"))["access_token"])
+    owner = claims_of(app.console["access_token"])
+    asked = {"id": "a", "table_id": table}
+    signer = TokenSigner(MasterKeyring(MasterKeys(master_key(app.server))))
+    now = int(time.time())
+
+    def brief(kind: TokenKind, claims: dict[str, str]) -> str:
+        ids = {name: UUID(claims[name]) for name in ("app_id", "sid", "jti")}
+        return signer.sign(kind, sub=claims["sub"], **ids, iat=now, exp=now + 4)
+
+    async with (
+        app.client(brief(TokenKind.MEMBER_ACCESS, ada)) as client,
+        app.client(brief(TokenKind.CONSOLE_ACCESS, owner)) as console,
+        listening(client, asked) as told,
+        listening(console, asked) as of_owner,
+    ):
+        # Nothing asks about it: the minute in which credentials are checked again is not over.
+        await told.until(lambda events: bool(events), 10)
+        ((event, data),) = await told.next()
+        assert (event, data["reason"]) == ("bye", "token_expired")
+        assert time.time() >= now + 4
+        # Another one ends when its credentials are checked, and for the same reason.
+        async with owner_of(app).client(app) as manager:
+            made = (await manager.post("/keys/public", json={"name": "page"})).json()
+            assert (await manager.delete(f"/keys/public/{made['key_id']}")).status_code == 200
+        await of_owner.until(lambda events: bool(events), 5)
+        ((event, data),) = await of_owner.next()
+        assert (event, data["reason"]) == ("bye", "token_expired")
+
+
+async def test_a_stream_follows_the_factors_of_its_session(app: App):
+    await account_settings(app, second_factor="optional")
+    mine = {"level": {"$lte": {"$member": "level"}}}
+    table = await ruled(app, {"name": "string", "level": "int"}, {"read": mine, "create": True})
+    ada = await app.member("ada")
+    async with app.client(ada["access_token"]) as client, listening(client, {"id": "a", "table_id": table}) as told:
+        await app.row(table, {"name": "hidden", "level": 2}, app.secret_key)
+        await app.row(table, {"name": "seen", "level": 1}, app.secret_key)
+        assert (await told.change())[2] == {"name": "seen", "level": 1}
+        await enrolled(app, ada["access_token"])
+        assert await told.next() == [("reset", {"subscription": "a", "reason": "access"})]
+        await app.row(table, {"name": "both", "level": 2}, app.secret_key)
+        assert (await told.change())[2] == {"name": "both", "level": 2}
+        # What else is learned of the member takes no factor away.
+        async with manager(app) as side:
+            answer = await side.patch(f"/members/{ada['member_id']}", json={"roles": ["editor"]})
+            assert answer.status_code == 200, answer.text
+        await told.until(lambda events: bool(events), 10)
+        assert await told.next() == [("reset", {"subscription": "a", "reason": "access"})]
+        await app.row(table, {"name": "still", "level": 2}, app.secret_key)
+        assert (await told.change())[2] == {"name": "still", "level": 2}
 
 
 async def test_a_member_has_so_many_streams(app: App):

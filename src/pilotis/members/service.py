@@ -686,7 +686,7 @@ class Members:
     async def alive(self, app_id: UUID, session_ids: Sequence[UUID]) -> dict[UUID, MemberInfo]:
         """Return the active members of those sessions that are alive, by session."""
         rows = await store.of_sessions(self._database, app_id, session_ids)
-        return {row.session_id: _with_facts(row.subject, row.session_id, row) for row in rows if row.is_active}
+        return {row.session_id: _of_session(row) for row in rows if row.is_active}
 
     async def require_active(self, app_id: UUID, member_id: str) -> None:
         """Raise `InvalidTokenError` for a deleted member, `MemberInactiveError` for a deactivated one."""
@@ -1000,13 +1000,26 @@ async def _sign_up_verdict(app: AppInfo, asked: dict[str, Any], passes: Passes) 
 
 
 def _member_info(claims: Claims, row: SessionMember) -> MemberInfo:
-    member = _with_facts(claims.sub, claims.sid, row, row.level)
-    return msgspec.structs.replace(member, impersonated=True) if row.impersonated else member
+    return _of_session(row, claims.exp)
 
 
-def _with_facts(member_id: str, session_id: UUID, row: Facts, level: int = 1) -> MemberInfo:
+def _of_session(row: SessionMember, until: int | None = None) -> MemberInfo:
+    return _with_facts(row.subject, row.session_id, row, row.level, impersonated=row.impersonated, until=until)
+
+
+def _with_facts(
+    member_id: str,
+    session_id: UUID,
+    row: Facts,
+    level: int = 1,
+    *,
+    impersonated: bool = False,
+    until: int | None = None,
+) -> MemberInfo:
     claims, teams = json.decode(row.claims.encode()), tuple(map(_in_team, row.teams))
-    return MemberInfo(member_id, session_id, row.is_guest, tuple(row.roles), claims, level, teams)
+    return MemberInfo(
+        member_id, session_id, row.is_guest, tuple(row.roles), claims, level, teams, impersonated, until=until
+    )
 
 
 def _in_team(text: str) -> InTeam:

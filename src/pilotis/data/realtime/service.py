@@ -12,7 +12,7 @@ from pilotis.data.realtime.hub import Hub
 from pilotis.data.realtime.stream import Listening, LiveStream, Subscription, bye
 from pilotis.data.realtime.types import OpenStream
 from pilotis.data.rows.table import PreparedTables
-from pilotis.http.api.principals import AppMember, Client, Principal, app_of
+from pilotis.http.api.principals import AppMember, Client, Principal, TokenFault, app_of
 from pilotis.http.replies.events import Outlet, Pushed
 from pilotis.kit.errors import PilotisError, invalid
 from pilotis.security.rate_limits import RateLimits
@@ -34,13 +34,10 @@ class Realtime:
         client: Client,
         asked: OpenStream,
         last_event_id: str | None,
-        *,
-        is_ticket: bool = False,
     ) -> Pushed:
         """Return the answer that tells of changes; raises the errors of a query on each table.
 
-        A stream that goes on after an earlier one is not counted by the rate. One by a ticket has no token whose end
-        would end it, and so a time of its own.
+        A stream that goes on after an earlier one is not counted by the rate.
         """
         app = app_of(principal)
         token = last_event_id if last_event_id is not None else asked.after
@@ -50,7 +47,6 @@ class Realtime:
         member = principal.member
         self._hub.require_room(app, client.address, None if member is None else member.member_id)
         stream = await self.prepared(principal, client.address, asked, was_asked_to_resume=token is not None)
-        stream.ages |= is_ticket
         return self._answer(stream, after)
 
     async def prepared(
@@ -97,7 +93,8 @@ class Realtime:
         def ending(error: PilotisError | None) -> bytes:
             if error is None:
                 return bye("going_away")
-            return bye("token_expired" if error.code == "TOKEN_EXPIRED" else "session_ended")
+            has_expired = any(detail.code == TokenFault.EXPIRED for detail in error.details)
+            return bye("token_expired" if has_expired else "session_ended")
 
         return Pushed(opened=opened, closed=closed, ending=ending)
 

@@ -31,7 +31,7 @@ RESET_SECONDS = 5.0
 SLOW_SECONDS = 60.0
 """A client that takes nothing for so long is cut off."""
 KEY_SECONDS = 3600.0
-"""How long a stream without a token of a member lives, about."""
+"""How long a stream without a token of a member lives, about; another one lives as long as the token."""
 _RETRY_MS = (1000, 5000)
 _VOLATILE_BYTES = MAX_UNSENT_BYTES // 16
 
@@ -165,9 +165,7 @@ class LiveStream:
         self._has_begun = False
         self._presence_since = 0.0
         self._presence_changes = 0
-        self.ages = principal.member is None
-        """Whether it ends after about an hour, because no token of a member does that."""
-        self._ends_at = time.monotonic() + KEY_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 - only spreads them
+        self._ends_at = time.monotonic() + _seconds_of(principal.member)
 
     @property
     def member_id(self) -> str | None:
@@ -201,13 +199,12 @@ class LiveStream:
 
     def learn(self, member: MemberInfo) -> bool:
         """Note what is known of the member now; return whether that is something else than before."""
-        was = self.principal.member
         assert isinstance(self.principal, AppMember)
-        if was is not None and msgspec.structs.replace(was, confirm=None) == msgspec.structs.replace(
-            member, level=was.level, nickname=was.nickname
-        ):
+        was = self.principal.member
+        known = msgspec.structs.replace(member, nickname=was.nickname, until=was.until)
+        if msgspec.structs.replace(was, confirm=None) == known:
             return False
-        self.principal = msgspec.structs.replace(self.principal, member=member)
+        self.principal = msgspec.structs.replace(self.principal, member=known)
         return True
 
     def open(self, outlet: Outlet) -> None:
@@ -351,7 +348,7 @@ class LiveStream:
             return
         if self._has_due:
             self._tell_due(self._outlet, now)
-        if self.ages and now >= self._ends_at:
+        if now >= self._ends_at:
             self.say_bye("token_expired")
         elif now >= self._ping_at:
             self._ping_at = now + PING_SECONDS
@@ -384,6 +381,13 @@ class LiveStream:
             self._outlet.write(bye(reason))
             self._outlet.close()
             self._outlet = None
+
+
+def _seconds_of(member: MemberInfo | None) -> float:
+    """Return how long a stream lives."""
+    if member is None or member.until is None:
+        return KEY_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 - only spreads them
+    return member.until - time.time()
 
 
 def bye(reason: str) -> bytes:

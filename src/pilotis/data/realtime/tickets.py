@@ -111,7 +111,7 @@ class Tickets:
         if used.principal is None:
             return _farewell("session_ended")
         try:
-            pushed = await self._realtime.open(used.principal, client, used.asked, last_event_id, is_ticket=True)
+            pushed = await self._realtime.open(used.principal, client, used.asked, last_event_id)
         except PilotisError as error:
             if error.status not in _LATER:
                 raise

@@ -202,6 +202,8 @@ class MemberInfo(msgspec.Struct, frozen=True):
     """Whether somebody of the app's team acts as the member: then it changes nothing of its account."""
     nickname: str | None = None
     """Only where a table asks for it: a new row copies it."""
+    until: int | None = None
+    """When the member's access token expires, in seconds since 1970; None without one."""
     confirm: Callable[[], Awaitable[MemberInfo]] | None = None
     """Returns the whole member where only the token was checked so far: then nothing but the ids is known."""
 
