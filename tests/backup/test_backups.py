@@ -27,6 +27,7 @@ from tests import commands, forked
 from tests.backstage import run_sql
 from tests.blobs import swift
 from tests.conftest import first_console_user, new_app
+from tests.realtime.listening import listening
 from tests.security.world import _stored_file
 from tests.support import App, Server, plain_client
 from tests.waiting import reserved_port, until, wait_until
@@ -120,13 +121,19 @@ async def test_a_destroyed_server_is_restored_to_a_moment(kind: str, tmp_path: P
     server = Server(tmp_path / "data", environment=environment(tmp_path, url)).start()
     app = new_app(server, first_console_user(server))
     table_id = await app.table({"name": "string"})
-    await app.row(table_id, {"name": "before the backup"})
+    listens = {"id": "a", "table_id": table_id}
+    async with app.client() as client, listening(client, listens):
+        await app.row(table_id, {"name": "before the backup"})
     storage, file = await _stored_file(app, "kept.txt")
     made = await backup_beside(server, "create")
     assert made["files"] == 1
-    await app.row(table_id, {"name": "after the backup"})
-    then = await moment(server)
-    await app.row(table_id, {"name": "too late"})
+    listens = {"id": "a", "table_id": table_id}
+    async with app.client() as client, listening(client, listens) as told:
+        await app.row(table_id, {"name": "after the backup"})
+        then = await moment(server)
+        await app.row(table_id, {"name": "too late"})
+        await told.next(2)
+        seen = told.last_id
     await shipped(server)
     server.kill()
     master_key = (server.data_dir / "master.key").read_text()
@@ -149,6 +156,9 @@ async def test_a_destroyed_server_is_restored_to_a_moment(kind: str, tmp_path: P
         assert await names(app, table_id) == ["after the backup", "before the backup"]
         async with app.client() as client:
             assert (await client.get(f"/files/{storage}/{file}/kept.txt")).content == b"text"
+            async with listening(client, listens, after=seen) as told:
+                assert told.ready["resumed"] is False
+                assert await told.next() == [("reset", {"subscription": "a", "reason": "gap"})]
             # Sessions of the moment have ended.
             answer = await client.get("/v1/apps", headers={"Authorization": f"Bearer {app.console['access_token']}"})
             assert answer.status_code == 401, answer.text
