@@ -14,7 +14,7 @@ from tests.console import client_of
 from tests.database import connection_to, second_node
 from tests.realtime.listening import TrueList, listening, patched
 from tests.support import App
-from tests.whole import WHOLE
+from tests.whole import WHOLE, times
 
 
 async def test_a_stream_goes_on_where_the_one_before_broke(app: App, other_app: App):
@@ -88,9 +88,11 @@ async def test_a_long_transaction_is_told_when_it_commits_and_delays_nobody(app:
                 UUID(table),
                 UUID(row["id"]),
             )
-            for number in range(3):
+            # In a whole run it is open for 30 seconds, through beats of the server and ends of what it remembers.
+            for number in range(times(3, whole=120)):
                 await app.row(table, {"name": str(number)})
                 assert (await told.change())[2] == {"name": str(number)}
+                await asyncio.sleep(0.25 if WHOLE else 0)
             await transaction.commit()
         assert (await told.change())[2] == {"name": "slow"}
 

@@ -16,7 +16,7 @@ from tests.accounts.authenticator import enrolled
 from tests.accounts.test_gate import settings as account_settings
 from tests.background import run_task
 from tests.backstage import claims_of, master_key
-from tests.console import owner_of
+from tests.console import client_of, owner_of
 from tests.database import connection_to, second_node
 from tests.realtime.listening import Listener, TrueList, listening, refused
 from tests.rules.test_rules import manager, ruled
@@ -223,6 +223,32 @@ async def test_a_stream_ends_with_its_key(app: App):
             await app.row(table, {"name": "after"})
             assert (await goes_on.change())[2] == {"name": "after"}
             assert told.events == []
+
+
+async def test_a_key_and_a_session_that_another_node_ends_end_their_streams(app: App):
+    table = await app.table({"name": "string"})
+    ada = await app.member("ada")
+    asked = {"id": "a", "table_id": table}
+    async with owner_of(app).client(app) as console:
+        made = (await console.post("/keys/public", json={"name": "page"})).json()
+    token = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with (
+        second_node(app.server) as node,
+        client_of(node, **token) as there,
+        client_of(node, **{"X-Public-Key": app.public_key, "Authorization": f"Bearer {ada['access_token']}"}) as of_ada,
+        plain_client(app.server.url, **{"X-Public-Key": made["key"]}) as client,
+        app.client(ada["access_token"]) as member,
+        listening(client, asked) as of_key,
+        listening(member, asked) as of_member,
+    ):
+        answer = await there.delete(f"/v1/apps/{app.app_id}/keys/public/{made['key_id']}")
+        assert answer.status_code == 200, answer.text
+        answer = await of_ada.post("/v1/public/app-members/signout")
+        assert answer.status_code == 200, answer.text
+        for told in (of_key, of_member):
+            await told.until(lambda events: any(event == "bye" for event, _ in events), 5)
+            assert told.events[-1][1]["reason"] == "session_ended"
+            assert len(told.events) == 1
 
 
 @pytest.mark.parametrize("number", range(times(2, whole=20)))
