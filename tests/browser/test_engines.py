@@ -1,16 +1,22 @@
 """The console, a sign-in with consent and a site in Firefox and in WebKit, Safari's engine: real clicks and keys."""
 
+import functools
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 from pilotis.kit import rs256
+from tests.browser.test_resumable_upload import Quiet
 from tests.conftest import PASSWORD, first_console_user, new_app
+from tests.console import owner_of
 from tests.console.rows import stored
 from tests.hosting.sites import new_site
 from tests.oauth.browsing import PASSWORD as MEMBERS_PASSWORD
 from tests.oauth.browsing import Pkce, Provider
+from tests.serving import serving
 from tests.support import App, Server
 from tests.waiting import until
 from tests.webdriver import ENGINES, Window
@@ -155,3 +161,51 @@ async def test_a_site(world: World, window: Window) -> None:
     await window.click("a", "About us")
     await window.find("h1", "Since 1926")
     assert await window.reached("/about") == f"{world.site}/about"
+
+
+LIVE = """<!doctype html><title>Live</title><p></p><script type="module">
+const { api, key, table } = Object.fromEntries(new URLSearchParams(location.search));
+const { createClient } = await import(`${api}/sdk/v1/pilotis.js`);
+let breaks = 0;
+createClient({ url: api, publicKey: key }).rows(table).all().orderBy("text").live({
+  rows: (rows) => {
+    document.querySelector("p").textContent = `${rows.map((row) => row.data.text).join(" ")}; ${breaks}`;
+  },
+  connected: (isConnected) => { breaks += isConnected ? 0 : 1; },
+});
+</script>"""
+
+
+async def test_tabs_share_a_stream(world: World, window: Window, tmp_path: Path) -> None:
+    app, table = world.app, f"notes of {window.name}"
+    await app.table({"text": "string"}, title=table)
+    (tmp_path / "index.html").write_text(LIVE)
+
+    async def is_one() -> bool:
+        async with owner_of(app).client(app) as console:
+            return [len(one["subscriptions"]) for one in (await console.get("/live-streams")).json()["streams"]] == [
+                left
+            ]
+
+    with serving(functools.partial(Quiet, directory=tmp_path)) as url:
+        address = f"{url}/?{urlencode({'api': app.server.url, 'key': app.public_key, 'table': table})}"
+        first = await window.command("GET", "/window", "GetWindowHandle")
+        await window.open(address)
+        await window.find("p", "; 0")
+        other = (await window.command("POST", "/window/new", "NewWindow", type="tab"))["handle"]
+        await window.command("POST", "/window", "SwitchToWindow", handle=other)
+        await window.open(address)
+        await window.find("p", "; 0")
+        left = 2
+        await until(is_one)
+        await app.row(table, {"text": "a"})
+        await window.find("p", "a; 0")
+        await window.command("POST", "/window", "SwitchToWindow", handle=first)
+        await window.find("p", "a; 0")
+        # The tab that leads is closed: the other one goes on where it has ended.
+        await window.command("DELETE", "/window", "CloseWindow")
+        await window.command("POST", "/window", "SwitchToWindow", handle=other)
+        await app.row(table, {"text": "b"})
+        await window.find("p", "a b; 0")
+        left = 1
+        await until(is_one)
