@@ -18,11 +18,12 @@ from tests import databases
 from tests.conftest import first_console_user, new_app
 from tests.console import owner_of
 from tests.http.test_proxies import program, running
-from tests.realtime.listening import Listener, TrueList, listening
+from tests.realtime.listening import Event, Listener, TrueList, listening, patched
 from tests.realtime.test_channels import declare
 from tests.support import App, Server
 from tests.test_serve import postgres_of
 from tests.transfer.test_command import beside, imported
+from tests.transfer.test_routes import resident_megabytes
 from tests.waiting import children, reserved_port, until
 from tests.whole import times
 
@@ -138,11 +139,13 @@ async def test_presence_in_a_process_that_was_killed_ends(nodes: App):
             await one.until(lambda events: events[-1:] != [] and events[-1][1]["count"] == len(opened), 30)
         with suppress(httpx.HTTPError):
             os.kill(min(workers(nodes.server)), signal.SIGKILL)
-            await until(lambda: any(one.is_over for one in opened))
-            left = [one for one in opened if not one.is_over]
-            assert 0 < len(left) < len(opened)
-            for one in left:
-                await one.until(lambda events: events[-1][1]["count"] == len(left), 40)
+
+            def are_alone() -> bool:
+                # One after the other learns that its stream has ended.
+                left = [one for one in opened if not one.is_over]
+                return 0 < len(left) < len(opened) and all(one.events[-1][1]["count"] == len(left) for one in left)
+
+            await until(are_alone, 16)
     await until(are_two)
 
 
@@ -158,6 +161,48 @@ async def test_an_import_into_a_table_that_is_listened_to(app: App, tmp_path: Pa
         assert {data["reason"] for event, data in told.events if event == "reset"} <= {"bulk", "overflow"}
         answer = await client.post(f"/v1/public/tables/{table}/data/query", json={"limit": 0})
         assert answer.json()["total_count"] == number
+
+
+@pytest.mark.whole
+async def test_an_import_beside_many_streams_takes_little_memory(app: App, tmp_path: Path):
+    number, streams = 100_000, 100
+    table = await app.table({"name": "string", "state": "string"})
+    file = tmp_path / "rows.csv"
+    file.write_text("name,state\n" + "".join(f"row {n},{n % 2}\n" for n in range(number)))
+    async with app.client() as client, AsyncExitStack() as stack:
+        listeners: list[Listener] = []
+        for each in range(streams):
+            asked = {"id": "a", "table_id": table, "where": {"state": str(each % 2)} if each % 3 else None}
+            listeners.append(await stack.enter_async_context(listening(client, asked)))
+        before = peak = resident_megabytes(app.server.process.pid)
+        importing = asyncio.create_task(beside(imported, app, file, "--table", table))
+        while not importing.done():
+            peak = max(peak, resident_megabytes(app.server.process.pid))
+            await asyncio.sleep(0.05)
+        await importing
+        last = await app.row(table, {"name": "last", "state": "0"})
+
+        def is_told(events: list[Event]) -> bool:
+            return any(data.get("row", {}).get("id") == last["id"] for _, data in events[-5:])
+
+        async def are_told() -> bool:
+            # Those that are behind may be told only to read again.
+            for state in ("1", "0"):
+                await patched(app, table, last, state=state)
+            await asyncio.sleep(0.5)
+            return all(is_told(told.events) for told in listeners)
+
+        await until(are_told, 60)
+        for told in listeners:
+            changes = sum(event == "change" for event, _ in told.events)
+            # Who was not told of each row was told to read them again.
+            assert changes >= number // 2 or any(event == "reset" for event, _ in told.events)
+            assert {data["reason"] for event, data in told.events if event == "reset"} <= {"bulk", "overflow"}
+        async with app.client() as other:
+            answer = await other.post(f"/v1/public/tables/{table}/data/query", json={"limit": 0})
+        assert answer.json()["total_count"] == number + 1
+        peak = max(peak, resident_megabytes(app.server.process.pid))
+        assert peak - before < 50, (before, peak)
 
 
 async def test_streams_come_through_a_proxy_that_collects_answers(app: App, tmp_path: Path):

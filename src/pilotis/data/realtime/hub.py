@@ -67,7 +67,7 @@ _CHECKS, _CHECK_SECONDS = 100, 0.01
 """So many streams are checked together, and then others."""
 _MAX_SHAPES = 500
 _OF_LARGE = ("id", "updated_at", "sort")
-_CHANNELS_SECONDS = 5.0
+_CHANNELS_SECONDS = 3.0
 _DELAYS = 200
 """Of so many rounds is remembered how late they were."""
 
