@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.console import owner_of
 from tests.realtime.listening import listening
+from tests.rules.test_rules import ruled
 from tests.support import App
 
 RESET = ("reset", {"subscription": "a", "reason": "schema"})
@@ -61,3 +64,29 @@ async def test_a_table_that_is_dropped_ends_a_subscription_and_takes_one_again(a
         async with listening(client, asked) as told:
             await app.row(table, {"name": "back"})
             assert (await told.change())[2] == {"name": "back"}
+
+
+async def test_streams_open_while_the_table_that_a_rule_looks_up_changes(app: App):
+    seats = await app.table({"team": "string", "member": "string"}, title="seats")
+    ada = await app.member("ada")
+    mine = {"$exists": {"table": "seats", "where": {"team": {"$row": "team"}, "member": {"$member": "id"}}}}
+    table = await ruled(app, {"name": "string", "team": "string"}, {"read": mine})
+    async with app.client(app.secret_key) as client, app.client(ada["access_token"]) as member:
+        columns = f"/v1/public/tables/{seats}/columns"
+        enough = asyncio.Event()
+
+        async def change() -> None:
+            while not enough.is_set():
+                for answer in (
+                    await client.post(columns, json={"name": "more", "data_type": "string"}),
+                    await client.delete(f"{columns}/more"),
+                ):
+                    assert answer.is_success, answer.text
+
+        async def listen() -> None:
+            for _ in range(20):
+                async with listening(member, {"id": "a", "table_id": table}):
+                    pass
+            enough.set()
+
+        await asyncio.gather(change(), listen())

@@ -267,18 +267,21 @@ class Hub:
 
     async def _compiled(self, stream: LiveStream, one: Subscription) -> list[Watched]:
         app, principal = stream.app, stream.principal
-        table = await self.prepared.current(app, one.table_id)
-        visible = await table.visible(principal, Action.LIST if one.row_id is None else Action.READ)
-        await self._live.require(principal, app, one.table_id)
         own = None if principal.member is None else principal.member.member_id
-        scope = await self._scope(table, visible)
-        related = await plan(self.prepared, principal, table, visible, one.shown.steps, None)
-        shown = one.shown, own, app.limits, scope, related
-        compiled = [compile_rows(table, visible, one.where, one.row_id, *shown)]
-        for table_id, where in lookups(visible.rule):
-            with suppress(TableNotFoundError):
-                compiled.append(compile_facts(await self.prepared.current(app, table_id), where))
-        return compiled
+
+        async def compiled(table: PreparedTable) -> list[Watched]:
+            visible = await table.visible(principal, Action.LIST if one.row_id is None else Action.READ)
+            await self._live.require(principal, app, one.table_id)
+            scope = await self._scope(table, visible)
+            related = await plan(self.prepared, principal, table, visible, one.shown.steps, None)
+            shown = one.shown, own, app.limits, scope, related
+            found = [compile_rows(table, visible, one.where, one.row_id, *shown)]
+            for table_id, where in lookups(visible.rule):
+                with suppress(TableNotFoundError):
+                    found.append(compile_facts(await self.prepared.current(app, table_id), where))
+            return found
+
+        return await self.prepared.use(app, one.table_id, compiled)
 
     async def _scope(self, table: PreparedTable, visible: Visibility) -> Scope | None:
         """Return what a part of the rule allows as values of a column: so one statement serves all members."""

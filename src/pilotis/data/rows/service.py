@@ -249,10 +249,12 @@ class Rows:
     def begin_read(self, principal: Principal, table_id: UUID, row_id: str) -> Prepared | OnceKnown | None:
         """Prepare what `read` does, for a known table without encrypted columns."""
         table = self._tables.known(_app(principal), table_id)
-        if table is None or table.cipher is not None or not table.is_whole:
+        if table is None or table.cipher is not None:
             return None
         if is_open(table.schema, principal.member):
             return partial(table.begin_read, row_id), _found
+        if not table.is_whole:
+            return None
 
         def begin(member: MemberInfo | None) -> asyncio.Future[str | None]:
             try:
@@ -290,7 +292,6 @@ class Rows:
             table is None
             or table.cipher is not None
             or table.has_large_pages
-            or not table.is_whole
             or limit not in COMMON_COUNTS
             or page.cursor is not None
             or page.count is not None
@@ -315,7 +316,7 @@ class Rows:
 
         if is_open(table.schema, principal.member):
             return partial(table.begin_page, limit, page.offset), finish
-        if table.schema.rules is None:
+        if table.schema.rules is None or not table.is_whole:
             return None
 
         def begin(member: MemberInfo | None) -> asyncio.Future[FoundPage]:
