@@ -143,9 +143,9 @@ async def test_a_member_signs_in_and_agrees(world: World, window: Window) -> Non
     client = await world.provider.client(name=f"Club of {window.name}", redirect_uris=[callback], scopes=["openid"])
     pkce = Pkce()
     await window.open(world.provider.authorize_url(client, pkce, redirect_uri=callback))
-    await window.type("#login-id", "", "ada")
+    await window.type("#login", "", "ada")
     await window.type("#password", "", MEMBERS_PASSWORD)
-    await window.click("#sign-in-button")
+    await window.click("form[data-form=sign-in] button")
     assert (await window.spoken("#allow"))[1] == "Allow"
     await window.click("#allow")
     landed = await window.reached("/?")

@@ -216,9 +216,9 @@ async def _consent(page: Page, context: BrowserContext) -> str:
     async with context.expect_page() as opened:
         await page.get_by_role("link", name="Open in a new tab").click()
     member = await opened.value
-    await member.fill("#login-id", "otter_42")
+    await member.fill("#login", "otter_42")
     await member.fill("#password", "correct horse battery")
-    await member.click("#sign-in-button")
+    await member.get_by_role("button", name="Sign in", exact=True).click()
     await member.click("#allow")
     await member.wait_for_url("https://harbour.example/callback**")
     return member.url

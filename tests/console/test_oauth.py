@@ -190,9 +190,9 @@ async def test_a_sign_in_is_tried_and_its_grant_revoked(signing: App, visit: Ope
         async with page.context.expect_page() as opened:
             await page.get_by_role("link", name="Open in a new tab").click()
         member = await opened.value
-        await member.fill("#login-id", "ada")
+        await member.fill("#login", "ada")
         await member.fill("#password", PASSWORD)
-        await member.click("#sign-in-button")
+        await member.click("form[data-form=sign-in] button")
         await member.click("#allow")
         await member.wait_for_url("https://books.example/callback**")
         back = page.get_by_label("URL that the browser was redirected to")

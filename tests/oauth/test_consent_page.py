@@ -4,19 +4,21 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import Browser, Error, Page, Request, Route, expect
 
 from pilotis.kit.crypto import from_base64url
 from tests.accounts.authenticator import enrolled
+from tests.accounts.test_gate import settings
 from tests.browser.test_guestbook import HOSTILE
 from tests.chromium import chromium, keep_picture
 from tests.console import owner_of
+from tests.mail.world import mails
 from tests.oauth.browsing import CALLBACK, PASSWORD, Pkce, Provider, Registered, landed, redeem
 from tests.oauth.test_logos import picture
 from tests.oauth.vendors import CLIENT_ID, SECRET, vendors
+from tests.support import App
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 
@@ -66,19 +68,25 @@ async def visitor(browser: Browser) -> AsyncIterator[Visitor]:
 
 
 async def sign_in(page: Page, login_id: str = "ada", password: str = PASSWORD) -> None:
-    await page.fill("#login-id", login_id)
-    await page.fill("#password", password)
-    await page.click("#sign-in-button")
+    """Sign in on the app's page, to which the consent page leads."""
+    await page.locator("#login").fill(login_id)
+    await page.locator("#password").fill(password)
+    await page.locator("form[data-form=sign-in] button").click()
 
 
 async def test_a_member_signs_in_agrees_and_is_sent_back(provider: Provider, club: Registered, visitor: Visitor):
     page, pkce = visitor.page, Pkce()
     await visitor.open(provider.authorize_url(club, pkce, scope="openid profile offline_access"))
-    await expect(page.locator("#sign-in-title")).to_have_text(re.compile(r"Sign in to app \d+"))
+    await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"Sign in to app \d+"))
+    await expect(page.get_by_text("To continue to Coffee club.")).to_be_visible()
     await sign_in(page, password="wrong")
-    await expect(page.locator("#sign-in-error")).to_have_text("The login ID or the password is wrong.")
+    await expect(page.get_by_role("status")).to_contain_text("wrong")
     await sign_in(page)
     await expect(page.locator("#consent-title")).to_have_text(re.compile("Coffee club wants to use your app"))
+    await expect(page.locator("#consent-who")).to_have_text("Signed in as ada")
+    # The code is gone from the address, and nothing of it stays in the browser.
+    assert "code=" not in page.url
+    assert await page.evaluate("localStorage.length") == 0
     await expect(page.locator("#leads")).to_contain_text("club.example")
     await expect(page.locator("#scopes li")).to_have_count(3)
     await page.click("#allow")
@@ -119,16 +127,11 @@ async def test_a_second_factor_is_asked_for_where_the_client_needs_two(
     await visitor.open(silent)
     assert landed(visitor.landed or "")["error"] == "login_required"
     await visitor.open(provider.authorize_url(club, pkce, acr_values=f"other {level}"))
-    await expect(page.locator("#sign-in-why")).to_contain_text("asks you to sign in again")
+    await expect(page.get_by_text("Coffee club asks you to sign in again.")).to_be_visible()
     await sign_in(page)
-    await expect(page.locator("#factor-title")).to_have_text("Confirm that it is you")
-    await keep_picture(page, "consent-factor")
-    await page.fill("#factor-code", "000000")
-    await page.click("#factor-button")
-    await expect(page.locator("#factor-error")).to_contain_text("wrong or was used before")
-    await page.fill("#factor-code", codes[0])
+    await page.get_by_label("Code of your authenticator app").fill(codes[0])
     visitor.landed = None
-    await page.click("#factor-button")
+    await page.get_by_role("button", name="Confirm").click()
     await page.wait_for_url(CALLBACK + "**")
     tokens = await redeem(provider, club, landed(visitor.landed or "")["code"], pkce)
     claims = json.loads(from_base64url(tokens["id_token"].split(".")[1]) or b"")
@@ -138,21 +141,11 @@ async def test_a_second_factor_is_asked_for_where_the_client_needs_two(
 async def test_a_visitor_without_an_account_creates_one(provider: Provider, club: Registered, visitor: Visitor):
     page, pkce = visitor.page, Pkce()
     await visitor.open(provider.authorize_url(club, pkce))
-    await page.click("#switch")
-    await expect(page.locator("#sign-in-title")).to_have_text(re.compile(r"Create an account at app \d+"))
-    await expect(page.locator("#password")).to_have_attribute("autocomplete", "new-password")
-    for login_id, password, told in (
-        ("ada", PASSWORD, "This login ID is taken. Choose another one."),
-        ("new visitor", "short", "Choose another login ID or a longer password."),
-    ):
-        await sign_in(page, login_id, password)
-        await expect(page.locator("#sign-in-error")).to_have_text(told)
-    # And back again, and once more.
-    await page.click("#switch")
-    await expect(page.locator("#sign-in-button")).to_have_text("Sign in")
-    await expect(page.locator("#sign-in-error")).to_be_hidden()
-    await page.click("#switch")
-    await sign_in(page, "new visitor", PASSWORD)
+    await page.get_by_role("link", name="Create an account").click()
+    await expect(page.get_by_text("To continue to Coffee club.")).to_be_visible()
+    await page.get_by_label("Login ID", exact=True).fill("new visitor")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Create account").click()
     await expect(page.locator("#consent-title")).to_have_text(re.compile("Coffee club wants to use your app"))
     await page.click("#allow")
     await page.wait_for_url(CALLBACK + "**")
@@ -160,14 +153,32 @@ async def test_a_visitor_without_an_account_creates_one(provider: Provider, club
     async with provider.app.client() as client:
         body = {"login_id": "new visitor", "password": PASSWORD}
         assert (await client.post("/v1/public/app-members/signin", json=body)).status_code == 200
-    # Where nobody signs in with a password, nobody signs up.
-    async with owner_of(provider.app).client(provider.app) as console:
-        settings = (await console.get("/auth-settings")).json() | {"allow_id_password_login": False}
-        changed = await console.put("/auth-settings", json=settings)
-        assert changed.status_code == 200, changed.text
-    await visitor.open(provider.authorize_url(club, Pkce(), prompt="login"))
-    await expect(page.locator("#sign-in-error")).to_be_visible()
-    await expect(page.locator("#switch")).to_be_hidden()
+
+
+async def test_every_way_to_sign_in_leads_to_the_consent(provider: Provider, club: Registered, visitor: Visitor):
+    """A puzzle that the app asks for, a mailed code, and a mailed link that opens in another tab."""
+    page, app = visitor.page, provider.app
+    await settings(app, challenge_on=["signin"], methods={"email_code": True, "email_link": True})
+    await visitor.open(provider.authorize_url(club, Pkce()))
+    await sign_in(page)
+    await expect(page.locator("#consent-who")).to_have_text("Signed in as ada")
+    await page.click("#other-account")
+    for step in ("code", "link"):
+        await page.get_by_role("button", name="Sign in by mail").click()
+        await page.get_by_label("E-mail address").fill("eve@example.com")
+        await page.get_by_role("button", name="Send the mail").click()
+        await expect(page.get_by_text("If eve@example.com can sign in here")).to_be_visible()
+        mail = (await mails(app, 1 if step == "code" else 2))[0]
+        if step == "code":
+            await page.get_by_label("Code").fill(mail["code"])
+            await page.get_by_role("button", name="Sign in").click()
+            await expect(page.locator("#consent-who")).to_have_text("Signed in as eve@example.com")
+            await page.click("#other-account")
+        else:
+            tab = await page.context.new_page()
+            await tab.goto(mail["link"])
+            await tab.get_by_role("button", name="Sign in").click()
+            await expect(tab.locator("#consent-who")).to_have_text("Signed in as eve@example.com")
 
 
 async def test_a_scope_that_is_not_required_may_be_left_out(provider: Provider, club: Registered, visitor: Visitor):
@@ -230,7 +241,7 @@ async def test_it_speaks_korean(provider: Provider, club: Registered, browser: B
     context = await browser.new_context(locale="ko-KR")
     page = await context.new_page()
     await page.goto(provider.authorize_url(club, Pkce(), scope="openid profile"))
-    await expect(page.locator("#sign-in-button")).to_have_text("로그인")
+    await expect(page.locator("form[data-form=sign-in] button")).to_have_text("로그인")
     await sign_in(page)
     await expect(page.locator("#scopes")).to_contain_text("본인 확인")
     await expect(page.locator("#allow")).to_have_text("허용")
@@ -240,8 +251,9 @@ async def test_it_speaks_korean(provider: Provider, club: Registered, browser: B
     english = await browser.new_context(locale="en-GB")
     page = await english.new_page()
     await page.goto(provider.authorize_url(club, Pkce(), ui_locales="ko-KR en"))
-    assert urlsplit(page.url).query.endswith("lang=ko")
-    await expect(page.locator("#sign-in-button")).to_have_text("로그인")
+    await expect(page.locator("form[data-form=sign-in] button")).to_have_text("로그인")
+    await sign_in(page)
+    await expect(page.locator("#allow")).to_have_text("허용")
     await english.close()
 
 
@@ -270,7 +282,7 @@ async def test_it_fits_every_screen(provider: Provider, visitor: Visitor, browse
     context = await browser.new_context(viewport=SIZES[size], color_scheme=scheme, locale="en-GB")
     page = await context.new_page()
     await page.goto(provider.authorize_url(client, Pkce(), scope="openid profile orders:read offline_access"))
-    await expect(page.locator("#sign-in-button")).to_be_visible()
+    await expect(page.get_by_text("To continue to Coffee club.")).to_be_visible()
     await keep_picture(page, f"sign-in-{size}-{scheme}")
     await sign_in(page)
     await expect(page.locator("#allow")).to_be_visible()
@@ -286,19 +298,10 @@ async def test_a_member_signs_in_at_a_vendor_from_the_page(provider: Provider, c
             body = {"client_id": CLIENT_ID, "client_secret": SECRET, "options": vendor.options(name)}
             await provider.asked("PUT", f"social/{name}", body)
         await visitor.open(provider.authorize_url(club, pkce, scope="openid profile"))
-        await expect(page.locator("#social-sign-in button")).to_have_text(
-            ["Continue with GitHub", "Continue with Kakao"]
-        )
-        for size, measures in SIZES.items():
-            for theme in ("light", "dark"):
-                await page.set_viewport_size(measures)
-                await page.emulate_media(color_scheme=theme)
-                await keep_picture(page, f"consent-social-{size}-{theme}")
-        await page.click("[data-provider=KAKAO]")
+        buttons = page.locator("[data-page=sign-in] [data-vendors] button")
+        await expect(buttons).to_have_text(["Continue with GitHub", "Continue with Kakao"])
+        await buttons.last.click()
         await expect(page.locator("#consent-who")).to_have_text("Signed in as Ada")
-        # The code is gone from the address, and nothing of it stays in the tab.
-        assert "code=" not in page.url
-        assert await page.evaluate("sessionStorage.length") == 0
         await page.click("#allow")
         await page.wait_for_url(f"{CALLBACK}**")
     assert visitor.landed is not None
@@ -306,11 +309,37 @@ async def test_a_member_signs_in_at_a_vendor_from_the_page(provider: Provider, c
     assert tokens["token_type"] == "Bearer"
 
 
-async def test_a_code_that_another_tab_began_signs_nobody_in(provider: Provider, club: Registered, visitor: Visitor):
+async def test_a_code_that_this_browser_did_not_ask_for_signs_nobody_in(
+    provider: Provider, club: Registered, visitor: Visitor
+):
     page = visitor.page
-    await visitor.open(provider.authorize_url(club, Pkce()))
-    await expect(page.locator("#sign-in")).to_be_visible()
-    await visitor.open(f"{page.url}&code=xc_forged&state=forged")
-    await expect(page.locator("#sign-in")).to_be_visible()
-    await expect(page.locator("#sign-in-error")).to_be_hidden()
+    request = await page.context.request.get(provider.authorize_url(club, Pkce()), max_redirects=0)
+    await visitor.open(f"{request.headers['location']}&code=sc_forged&state=forged")
+    # It is not even sent: the visitor signs in.
+    await expect(page.get_by_text("To continue to Coffee club.")).to_be_visible()
     assert "forged" not in page.url
+
+
+async def test_no_request_of_another_app_takes_a_member_over(
+    provider: Provider, club: Registered, other_app: App, visitor: Visitor
+):
+    """A code goes only to a consent page about a request to the member's own app."""
+    request = await visitor.page.context.request.get(provider.authorize_url(club, Pkce()), max_redirects=0)
+    own = request.headers["location"]
+    body = {"code_challenge": Pkce().challenge, "state": "x"}
+    async with provider.app.client() as client:
+        ada = {"login_id": "ada", "password": PASSWORD}
+        token = (await client.post("/v1/public/app-members/signin", json=ada)).json()["access_token"]
+    eve = (await other_app.member())["access_token"]
+    for app, who, uri, status in (
+        (provider.app, token, own, 200),
+        (other_app, eve, own, 400),
+        (provider.app, token, own.partition("?")[0], 400),
+        (provider.app, token, f"{own}&request_id=req_x", 400),
+        (provider.app, token, f"{own}#x", 400),
+        (provider.app, token, own.replace("/oauth/consent", "/oauth/consent/x"), 400),
+        (provider.app, token, own.replace("http", "https", 1), 400),
+    ):
+        async with app.client(who) as client:
+            answer = await client.post("/v1/public/app-members/me/sign-in-code", json={**body, "redirect_uri": uri})
+            assert answer.status_code == status, (uri, answer.text)

@@ -131,9 +131,9 @@ async def test_a_customer_connects_two_programs_and_leaves_them(context: Browser
     await books.goto(started[1])
     await picture(books, "books-out")
     await books.get_by_role("link", name="Sign in with the tea shop").click()
-    await books.fill("#login-id", "ada")
+    await books.fill("#login", "ada")
     await books.fill("#password", PASSWORD)
-    await books.click("#sign-in-button")
+    await books.click("form[data-form=sign-in] button")
     await expect(books.locator("#scopes")).to_contain_text("See your orders")
     await books.click("#allow")
     await books.wait_for_url(started[1])
@@ -175,7 +175,7 @@ async def test_a_customer_connects_two_programs_and_leaves_them(context: Browser
     await expect_signed_out(books)
     await expect_signed_out(letter)
     await letter.get_by_role("link", name="Sign in with the tea shop").click()
-    await expect(letter.locator("#login-id")).to_be_visible()
+    await expect(letter.locator("#login")).to_be_visible()
 
 
 async def expect_signed_out(program: Page) -> None:

@@ -67,6 +67,7 @@
     "proof-fault",
     "proof-cancel",
   ].map($);
+  const reasons = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-why]"));
   const proof = /** @type {HTMLDialogElement} */ (document.getElementById("proof"));
   proof.remove();
   const hasPasskeys = settings.passkey_origins.includes(location.origin) && passkeys.work();
@@ -82,7 +83,9 @@
   // The token of a mailed link stays here alone: not in the address bar, not in the history.
   const linkToken = location.hash.slice(1);
   // The page of the app that has sent the member here, with the challenge of its verifier.
-  const { redirect_uri, code_challenge, state } = Object.fromEntries(new URLSearchParams(location.search));
+  const { redirect_uri, code_challenge, state, client_id, again } = Object.fromEntries(
+    new URLSearchParams(location.search),
+  );
   const isSent = Boolean(redirect_uri && code_challenge);
   // Where a member goes that has signed in.
   const home = data.page === "invite" && linkToken ? "invite" : isSent ? "back" : "account";
@@ -258,6 +261,21 @@
     await new Promise(() => {});
   }
 
+  /** Say for which program the member signs in, where the consent page has sent it, by the name that the server has. */
+  async function sayWhy() {
+    const asked = new URLSearchParams((redirect_uri || "").split("?")[1]).get("request_id");
+    if (!client_id || !asked) return;
+    const query = new URLSearchParams({ request_id: asked });
+    const { client } = await call(
+      "GET",
+      `/v1/public/oauth/clients/${encodeURIComponent(client_id)}/login-options?${query}`,
+    );
+    for (const reason of reasons) {
+      reason.textContent = (again ? texts.again_for : texts.go_on_to).replace("{client}", () => client.name);
+      reason.hidden = false;
+    }
+  }
+
   /** Go to where a member goes that has signed in. */
   const arrive = async () => (home === "back" ? giveBack() : go(home));
 
@@ -364,12 +382,12 @@
     // Who is still signed in, and went back to this page, signs in again: nothing is linked here.
     if (token) await call("POST", `${MEMBERS}/signout`);
     token = "";
-    const [verifier, back] = [vendors.random(), vendors.random()];
+    const [verifier, back] = [pkce.random(), pkce.random()];
     const query = new URLSearchParams({
       provider,
       redirect_uri: new URL("sign-in", location.href).href,
       state: back,
-      code_challenge: await vendors.challenge(verifier),
+      code_challenge: await pkce.challenge(verifier),
       code_challenge_method: "S256",
     });
     const client = encodeURIComponent(data.vendors.client_id);
@@ -712,6 +730,9 @@
   for (const id of ["new-email-label", "new-email", "email-why"])
     $(id).hidden = isLogin || settings.email_verification === "off";
   $("to-sign-up").hidden = !settings.sign_up || !settings.password;
+
+  // Without the name the sign-in goes on.
+  sayWhy().catch(() => {});
 
   const needsLink = ["reset", "verify", "undo", "invite"].includes(data.page);
   if (["account", "invite"].includes(data.page)) go(data.page);

@@ -63,7 +63,7 @@ def account_page(
         "data": json.encode(data).decode().replace("<", "\\u003c"),
     }
     body = _PLACE.sub(lambda found: places[found[1]], _asset("page.html"))
-    script = asset("vendors.js") + "".join(map(_asset, ("passkeys.js", "challenges.js", "page.js")))
+    script = asset("pkce.js") + "".join(map(_asset, ("vendors.js", "passkeys.js", "challenges.js", "page.js")))
     style = style_of(app.accounts.theme)
     return page(app.name, body, script=script, has_bar=False, language=language, more_style=style)
 

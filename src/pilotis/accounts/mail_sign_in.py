@@ -101,7 +101,7 @@ class MailSignIn:
         require_address("email", asked.email)
         page = f"{self._base_url}/account/{app.app_id}/sign-in"
         if asked.redirect_uri is not None:
-            if not await self._social.is_own_page(app.app_id, asked.redirect_uri):
+            if not await self._social.codes.is_own_page(app.app_id, asked.redirect_uri):
                 message = "redirect_uri: exactly one of the app's login_redirect_uris is expected."
                 raise invalid("redirect_uri", message, "INVALID_REDIRECT_URI")
             if asked.code_challenge is None:

@@ -145,7 +145,7 @@ class ApiScopeChange(msgspec.Struct, forbid_unknown_fields=True):
     description: Description = ""
     is_default: bool = False
     is_required: bool = False
-    translations: dict[Literal["ko"], ScopeTranslation] = {}
+    translations: dict[Literal["ko", "ja", "zh", "de", "fr", "es"], ScopeTranslation] = {}
     claims: Annotated[dict[ClaimName, ClaimKey], msgspec.Meta(max_length=50)] = {}
 
 

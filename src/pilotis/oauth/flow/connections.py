@@ -18,7 +18,7 @@ from pilotis.oauth.clients import BUILT_IN_SCOPES, logo_url
 from pilotis.oauth.events import CONNECTION_REVOKED, ConnectionEvent, about
 from pilotis.oauth.flow import store
 from pilotis.oauth.flow.records import ConsentOfClient
-from pilotis.oauth.flow.scope_texts import BUILT_IN, language
+from pilotis.oauth.flow.texts import language, texts_of
 from pilotis.oauth.flow.types import ConnectedClient, Connection, GrantedScope
 from pilotis.oauth.logout.backchannel import BackchannelLogout, EndedSession
 from pilotis.oauth.tokens.records import RevokedGrant
@@ -49,7 +49,7 @@ class Connections:
         tongue = language(wanted_language)
         limit = app.limits.page_size(paging.limit)
         rows, total = await store.connections(self._database, app.app_id, member_id, limit, paging.offset)
-        titles = {name: texts[tongue].title for name, texts in BUILT_IN.items()}
+        titles = {name: text.title for name, text in texts_of(tongue).scopes.items()}
         if any(set(row.scopes) - BUILT_IN_SCOPES for row in rows):
             titles |= {row.name: row.title for row in await scope_store.scope_texts(self._database, app.app_id)}
         data = [_connection(row, titles, self._issuer) for row in rows]

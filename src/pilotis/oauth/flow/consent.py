@@ -20,6 +20,7 @@ from pilotis.kit import json, origin
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
 from pilotis.kit.ids import uuid7
+from pilotis.kit.languages import Language
 from pilotis.oauth import scope_store
 from pilotis.oauth.clients import BUILT_IN_SCOPES, OAuthClientNotFoundError, logo_url
 from pilotis.oauth.errors import InvalidScopeError
@@ -36,7 +37,7 @@ from pilotis.oauth.flow.errors import (
 from pilotis.oauth.flow.granting import PROVIDER_COOKIE, REQUEST_PREFIX, begin_grant, request_cookie, signed_in
 from pilotis.oauth.flow.records import SignIn, WaitingRequest
 from pilotis.oauth.flow.requests import AuthorizationRequest
-from pilotis.oauth.flow.scope_texts import BUILT_IN, ScopeText, language
+from pilotis.oauth.flow.texts import ScopeText, language, texts_of
 from pilotis.oauth.flow.types import (
     AppName,
     Approval,
@@ -136,9 +137,14 @@ class Consent:
             providers=enabled,
         )
 
-    async def info(self, principal: AppMember, request_id: str, wanted_language: str | None) -> ConsentInfo:
-        """Return what the member is asked; the request then belongs to the first member that loads it."""
-        waiting = await self._of_member(principal, request_id)
+    async def info(
+        self, principal: AppMember, request_id: str, wanted_language: str | None, cookies: Mapping[str, str]
+    ) -> ConsentInfo:
+        """Return what the member is asked; the request then belongs to the member.
+
+        It belonged to nobody, or to another member in the request's browser.
+        """
+        waiting = await self._of_member(principal, request_id, cookies)
         member, request, client = principal.member, waiting.request, waiting.client
         async with self._database.transaction(client.app_id) as connection:
             reauthentication = not await self._is_new_enough(connection, waiting, principal)
@@ -266,13 +272,16 @@ class Consent:
             raise OAuthRequestNotFoundError
         return _Waiting(request_hash, row, request, client)
 
-    async def _of_member(self, principal: AppMember, request_id: str) -> _Waiting:
+    async def _of_member(
+        self, principal: AppMember, request_id: str, cookies: Mapping[str, str] | None = None
+    ) -> _Waiting:
         if principal.member.is_guest:
             raise GuestNotAllowedError
         if app_of(REQUEST_PREFIX, request_id) != principal.app.app_id:
             raise OAuthRequestNotFoundError
         waiting = await self._waiting(request_id)
-        if waiting.row.member_id not in {None, principal.member.member_id}:
+        is_free = waiting.row.member_id in {None, principal.member.member_id}
+        if not is_free and not (cookies and _is_browser(waiting, cookies)):
             raise OAuthRequestNotFoundError
         return waiting
 
@@ -284,8 +293,7 @@ class Consent:
         if caller.origin is None:
             return False
         if caller.origin == origin_of(self._issuer.issuer):
-            cookie = caller.cookies.get(request_cookie(waiting.hash), "")
-            if not hmac.compare_digest(secret_hash(cookie), waiting.row.browser_hash or b""):
+            if not _is_browser(waiting, caller.cookies):
                 raise WrongBrowserError
             return True
         page = waiting.client.provider.consent_url
@@ -306,13 +314,13 @@ class Consent:
         return [name for name in request.scopes if name in required or name in chosen]
 
     async def _asked(
-        self, client: KnownClient, request: AuthorizationRequest, granted: set[str], tongue: str
+        self, client: KnownClient, request: AuthorizationRequest, granted: set[str], tongue: Language
     ) -> list[AskedScope]:
         own = {row.name: row for row in await scope_store.scope_texts(self._database, client.app_id)}
         asked = []
         for name in request.scopes:
             row = own.get(name)
-            text = BUILT_IN[name][tongue] if name in BUILT_IN_SCOPES else _own_text(row, name, tongue)
+            text = texts_of(tongue).scopes[name] if name in BUILT_IN_SCOPES else _own_text(row, name, tongue)
             asked.append(
                 AskedScope(
                     name=name,
@@ -323,6 +331,12 @@ class Consent:
                 )
             )
         return asked
+
+
+def _is_browser(waiting: _Waiting, cookies: Mapping[str, str]) -> bool:
+    """Return whether the cookies are those of the browser that began the request."""
+    cookie = cookies.get(request_cookie(waiting.hash), "")
+    return hmac.compare_digest(secret_hash(cookie), waiting.row.browser_hash or b"")
 
 
 def _own_text(row: ScopeTexts | None, name: str, tongue: str) -> ScopeText:

@@ -16,6 +16,7 @@ from pilotis.http.replies.redirect import Redirect
 from pilotis.http.replies.reply import Answer, Reply
 from pilotis.kit import json
 from pilotis.kit.errors import PilotisError
+from pilotis.kit.languages import Language
 from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.errors import InvalidScopeError
 from pilotis.oauth.flow.connections import Connections, ConsentNotFoundError
@@ -31,8 +32,8 @@ from pilotis.oauth.flow.errors import (
 )
 from pilotis.oauth.flow.granting import PROVIDER_COOKIE, REQUEST_COOKIE
 from pilotis.oauth.flow.pages import consent_page, problem_page
-from pilotis.oauth.flow.scope_texts import language
 from pilotis.oauth.flow.service import Authorization
+from pilotis.oauth.flow.texts import language
 from pilotis.oauth.flow.types import (
     Approval,
     Approved,
@@ -129,15 +130,15 @@ class ConsentEndpoints(Endpoints, tag="OAuth"):
         """Read how a member of the client's provider app may sign in."""
         return await self._consent.login_options(client_id, query.request_id)
 
-    @get("/v1/oauth/consent/info", access=Access.MEMBER, errors=_REQUEST_ERRORS)
-    async def info(self, call: Call, query: ConsentQuery) -> ConsentInfo:
+    @get("/v1/oauth/consent/info", access=Access.MEMBER, origins="any", errors=_REQUEST_ERRORS)
+    async def info(self, call: Call, query: ConsentQuery, cookies: RequestCookies) -> ConsentInfo:
         """Read what a client requests from the member.
 
-        The request belongs to the first member that reads it. If `consent_required` is false, the page should approve
-        at once; if `reauthentication_required` is true, the member must sign in again first. Titles are in the language
-        of `Accept-Language`.
+        The request belongs to the first member that reads it, until another one does in the same browser. If
+        `consent_required` is false, the page should approve at once; if `reauthentication_required` is true, the member
+        must sign in again first. Titles are in the language of `Accept-Language`.
         """
-        return await self._consent.info(_member(call), query.request_id, call.header(b"accept-language"))
+        return await self._consent.info(_member(call), query.request_id, call.header(b"accept-language"), cookies)
 
     @post(
         "/v1/oauth/consent/approve",
@@ -185,7 +186,7 @@ class ConnectionEndpoints(Endpoints, tag="OAuth"):
         return Disconnected("Disconnected.", consent_id)
 
 
-async def explained(call: Call, tongue: str, work: Callable[[], Awaitable[Answer]]) -> Answer:
+async def explained(call: Call, tongue: Language, work: Callable[[], Awaitable[Answer]]) -> Answer:
     """Return the result of `work`, or a page that explains its error."""
     try:
         return await work()

@@ -22,7 +22,7 @@ from pilotis.oauth.flow import store
 from pilotis.oauth.flow.granting import REQUEST_PREFIX, begin_grant, request_cookie, signed_in
 from pilotis.oauth.flow.records import BrowserSession
 from pilotis.oauth.flow.requests import AuthorizationRequest, checked, checked_redirect_uri, redirect_to
-from pilotis.oauth.flow.scope_texts import language
+from pilotis.oauth.flow.texts import language
 from pilotis.oauth.flow.types import PushedAnswer
 from pilotis.oauth.parameters import PUSHED_PREFIX, Parameters
 from pilotis.oauth.records import KnownClient

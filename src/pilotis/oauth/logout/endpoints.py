@@ -12,7 +12,7 @@ from pilotis.http.replies.redirect import Redirect
 from pilotis.http.replies.reply import Answer
 from pilotis.oauth.flow.endpoints import Cookies, explained
 from pilotis.oauth.flow.pages import logout_page, signed_out_page
-from pilotis.oauth.flow.scope_texts import language
+from pilotis.oauth.flow.texts import language
 from pilotis.oauth.https import Https
 from pilotis.oauth.logout.service import Logout
 from pilotis.oauth.parameters import Parameters, parse

@@ -17,7 +17,7 @@ from pilotis.kit.errors import RateLimitedError
 from pilotis.members.gate.service import MemberInactiveError
 from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.flow.endpoints import explained
-from pilotis.oauth.flow.scope_texts import language
+from pilotis.oauth.flow.texts import language
 from pilotis.oauth.parameters import Parameters, parse
 from pilotis.oauth.social.errors import (
     CodeChallengeRequiredError,

@@ -101,7 +101,7 @@ class SocialLogin:
         self._providers = providers
         self._vendors = vendors
         self._issuer = issuer
-        self.codes = SignInCodes(database, members, sessions)
+        self.codes = SignInCodes(database, members, sessions, f"{issuer}/oauth/consent")
 
     async def begin(
         self, caller: Client, client_id: str, query: SocialLoginQuery, bearer: str | None
@@ -151,11 +151,6 @@ class SocialLogin:
         if settings is None or not settings.is_provider or settings.first_party_client_id is None:
             return None
         return AccountPageVendors(settings.first_party_client_id, await enabled_providers(self._database, app.app_id))
-
-    async def is_own_page(self, app_id: UUID, uri: str) -> bool:
-        """Return whether a page may receive the tokens of an app's members."""
-        row = await settings_store.settings(self._database, app_id)
-        return row is not None and uri in row.login_redirect_uris
 
     async def returned(self, provider: str, parameters: Parameters) -> str:
         """Return the URL to which a browser that returns from a vendor is redirected, with a code or an error.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 from uuid import UUID
 
 import msgspec
@@ -17,6 +17,7 @@ from pilotis.members.gate.service import Admission
 from pilotis.members.service import Members
 from pilotis.members.types import Method
 from pilotis.oauth import settings_store
+from pilotis.oauth.flow.granting import REQUEST_PREFIX
 from pilotis.oauth.flow.requests import is_challenge
 from pilotis.security import single_use
 from pilotis.security.sessions.service import Sessions, TokenPair
@@ -55,20 +56,33 @@ class SignInCodes:
 
     lifetime_seconds = LIFETIME_SECONDS
 
-    def __init__(self, database: Database, members: Members, sessions: Sessions) -> None:
+    def __init__(self, database: Database, members: Members, sessions: Sessions, consent_page: str) -> None:
+        """`consent_page` is the address of the server's own, without its query."""
         self._database = database
         self._members = members
         self._sessions = sessions
+        self._consent_page = consent_page
+
+    async def is_own_page(self, app_id: UUID, uri: str) -> bool:
+        """Return whether a page may receive the tokens of an app's members.
+
+        It is one of the app's `login_redirect_uris`, or the server's consent page about a request to the app.
+        """
+        page, _, query = uri.partition("?")
+        if page == self._consent_page and "#" not in query:
+            asked = parse_qs(query).get("request_id", [""])
+            return [single_use.app_of(REQUEST_PREFIX, one) for one in asked] == [app_id]
+        row = await settings_store.settings(self._database, app_id)
+        return row is not None and uri in row.login_redirect_uris
 
     async def give(
         self, app: AppInfo, member: MemberInfo, redirect_uri: str, code_challenge: str, state: str | None
     ) -> str:
         """Return the address at which a page of the app takes over the member's session.
 
-        Raises a validation error for a page that is none of the app's `login_redirect_uris`.
+        Raises a validation error for another page.
         """
-        settings = await settings_store.settings(self._database, app.app_id)
-        if settings is None or redirect_uri not in settings.login_redirect_uris:
+        if not await self.is_own_page(app.app_id, redirect_uri):
             message = "redirect_uri: exactly one of the app's login_redirect_uris is expected."
             raise invalid("redirect_uri", message, "INVALID_REDIRECT_URI")
         if not is_challenge(code_challenge):

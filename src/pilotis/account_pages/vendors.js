@@ -1,5 +1,5 @@
 "use strict";
-// Marks of the vendors of social login, and the proof that a sign-in comes back to the page that began it.
+// Marks of the vendors of social login.
 const vendors = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   // Marks of the vendors in one path or more, each with its colour.
@@ -64,18 +64,5 @@ const vendors = (() => {
     return [svg];
   }
 
-  /** @param {ArrayBuffer | Uint8Array} bytes */
-  const base64url = (bytes) =>
-    btoa(String.fromCharCode(...new Uint8Array(bytes)))
-      .replaceAll("+", "-")
-      .replaceAll("/", "_")
-      .replaceAll("=", "");
-  /** A text that nobody guesses. */
-  const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)));
-
-  /** The challenge of a verifier (RFC 7636, method S256). @param {string} verifier */
-  const challenge = async (verifier) =>
-    base64url(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier)));
-
-  return { mark, random, challenge };
+  return { mark };
 })();
