@@ -28,6 +28,7 @@ from tests.backstage import run_sql
 from tests.conftest import PASSWORD
 from tests.files.pictures import RED, bands, encoded
 from tests.hosting.sites import zipped
+from tests.oauth import vendors
 from tests.services import address
 from tests.support import App, Server
 from tests.waiting import PATIENCE, wait_until
@@ -816,6 +817,22 @@ class World:
     @property
     def exchange_token(self) -> str:
         return asyncio.run(_recognised(self._server, self.app_id, self.social_client_id))
+
+    @cached_property
+    def id_token(self) -> str:
+        path, nonce = "/v1/public/app-members/id-token-sign-in", "eH5kM0sN2qWb8xYt"
+        with vendors.vendors() as vendor:
+            body = {
+                "client_id": vendors.CLIENT_ID,
+                "client_secret": vendors.SECRET,
+                "options": vendor.options("GOOGLE"),
+            }
+            self._of_app("PUT", "/oauth/social/GOOGLE", body)
+            # The server keeps the vendor's keys, so the vendor may go.
+            token = vendor.id_token("GOOGLE", nonce)
+            self._public("POST", path, {"provider": "GOOGLE", "id_token": token, "nonce": nonce})
+            vendor.person = vendors.Person(subject="110169484474386276334", email="grace@example.com", name="Grace")
+            return vendor.id_token("GOOGLE", nonce)
 
     @property
     def provider_app_id(self) -> str:

@@ -2189,6 +2189,7 @@ declare namespace Api {
     client_id: string;
     has_secret: boolean;
     scopes: Array<string>;
+    client_ids: Array<string>;
     is_enabled: boolean;
     options: ProviderOptions;
     redirect_uri: string;
@@ -3181,6 +3182,7 @@ declare namespace Api {
     "POST /v1/public/app-members/email-verification": Confirmation;
     "POST /v1/public/app-members/email-verification/deny": Confirmation;
     "POST /v1/public/app-members/export/download": undefined;
+    "POST /v1/public/app-members/id-token-sign-in": SignedIn;
     "POST /v1/public/app-members/invitations/accept": OwnTeam;
     "POST /v1/public/app-members/me/email": EmailTicket;
     "POST /v1/public/app-members/me/email/confirm": Account;

@@ -27,6 +27,7 @@ class StoredProvider(EnabledProvider, frozen=True):
     client_id: str
     client_secret: bytes | None
     scopes: list[str]
+    client_ids: list[str]
     is_enabled: bool
     created_at: datetime
     updated_at: datetime
@@ -87,11 +88,13 @@ async def put_provider(connection: Connection, app_id: UUID, name: str, fields: 
     """Insert or replace a provider and return it."""
     row = await connection.fetchrow(
         f"""
-        insert into pilotis.social_providers (app_id, provider, client_id, client_secret, scopes, is_enabled, options)
-        values ($1, $2, $3, $4, $5, $6, $7)
+        insert into pilotis.social_providers
+            (app_id, provider, client_id, client_secret, scopes, is_enabled, options, client_ids)
+        values ($1, $2, $3, $4, $5, $6, $7, $8)
         on conflict (app_id, provider) do update set
             client_id = excluded.client_id, client_secret = excluded.client_secret, scopes = excluded.scopes,
-            is_enabled = excluded.is_enabled, options = excluded.options, updated_at = now()
+            is_enabled = excluded.is_enabled, options = excluded.options, client_ids = excluded.client_ids,
+            updated_at = now()
         returning {_PROVIDER}
         """,
         app_id,
@@ -101,6 +104,7 @@ async def put_provider(connection: Connection, app_id: UUID, name: str, fields: 
         fields["scopes"],
         fields["is_enabled"],
         fields["options"],
+        fields["client_ids"],
     )
     assert row is not None
     return StoredProvider(**row)

@@ -2118,6 +2118,8 @@ export default {
     toldVendor: "Redirect URL to enter at the provider",
     anyIssuer: "Another OpenID Connect issuer",
     issuer: "Issuer",
+    clientIds: "Client ids of your phones",
+    clientIdsHelp: "One per line. ID tokens from buttons of Android and iOS are for these.",
     buttonHelp: "Shown on the sign-in button.",
     idFirst: "Enter the client id first.",
     secretHelp: "It is stored encrypted and never shown again.",

@@ -2078,6 +2078,8 @@ export default {
     toldVendor: "제공 업체에 입력할 리디렉션 주소",
     anyIssuer: "다른 OpenID Connect 발급자",
     issuer: "발급자",
+    clientIds: "휴대전화 앱의 클라이언트 ID",
+    clientIdsHelp: "한 줄에 하나씩. Android와 iOS 버튼의 ID 토큰은 이 ID로 발급됩니다.",
     buttonHelp: "버튼에 적힙니다.",
     idFirst: "먼저 클라이언트 ID를 입력하세요.",
     secretHelp: "암호화해 저장하고 다시 보여주지 않습니다.",
