@@ -123,6 +123,7 @@ declare namespace Api {
   }
   interface AppAccountSettings {
     sign_up: "closed" | "open";
+    sign_up_methods: Array<"email" | "guest" | "password" | "social">;
     login_id_form: "any" | "email";
     email_verification: "off" | "optional" | "required";
     second_factor: "off" | "optional" | "required";
@@ -1707,6 +1708,7 @@ declare namespace Api {
   }
   interface PublicAccountSettings {
     sign_up: "closed" | "open";
+    sign_up_methods: Array<"email" | "guest" | "password" | "social">;
     login_id_form: "any" | "email";
     email_verification: "off" | "optional" | "required";
     second_factor: "off" | "optional" | "required";

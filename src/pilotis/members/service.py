@@ -33,7 +33,7 @@ from pilotis.http.api.principals import (
     TokenFault,
 )
 from pilotis.kit import json
-from pilotis.kit.account_settings import ChallengedAction
+from pilotis.kit.account_settings import ChallengedAction, SignUpMethod
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
@@ -84,6 +84,12 @@ _MAX_PATCH_FACTOR = 4
 
 _CLAIMS_BYTES, _CLAIMS_DEPTH = 4096, 4
 _BAD_ADDRESS = "INVALID_EMAIL"
+_WAYS: Mapping[SignUpMethod, str] = {
+    "password": "with a password",
+    "email": "by mail",
+    "social": "with an account elsewhere",
+    "guest": "as a guest",
+}
 _F = TypeVar("_F", bound=Facts)
 
 # The Bidi_Control characters, and those of no width among Default_Ignorable_Code_Point (Unicode, PropList and
@@ -116,7 +122,7 @@ class LoginDisabledError(ForbiddenError):
 
 
 class SignUpClosedError(ForbiddenError):
-    """403: members of this app do not make themselves: the app's own side creates them."""
+    """403: members of this app do not make themselves, or not in this way: the app's own side creates them."""
 
     code = "SIGN_UP_CLOSED"
     message = "This app creates its members itself: nobody can sign up."
@@ -249,7 +255,7 @@ class Members:
         """
         if not app.allow_id_password_login:
             raise LoginDisabledError
-        require_open(app)
+        require_open(app, "password")
         if guest is not None and not guest.is_guest:
             raise NotAGuestError
         if guest is not None and guest.impersonated:
@@ -484,7 +490,7 @@ class Members:
         """Create an anonymous member and sign it in."""
         if not app.allow_guest_login:
             raise LoginDisabledError
-        require_open(app)
+        require_open(app, "guest")
         member_id = GUEST_PREFIX + uuid7_text()
         if not any(row.guests for row in app.accounts.on_sign_up):
             tokens = await self._join(app, actor, member_id, None, None, None, agent, is_guest=True)
@@ -528,7 +534,7 @@ class Members:
         is_new = member_id is None
         asked = _asked(None, email, nickname, provider, None)
         if member_id is None:
-            require_open(app)
+            require_open(app, "social")
             given = passes.sign_up(app, asked)
             member_id = uuid7_text()
             await self._insert(connection, app, actor, member_id, None, None, given.nickname or nickname)
@@ -538,7 +544,7 @@ class Members:
         entrant = await self.gate.lock(connection, app.app_id, member_id)
         if entrant.is_guest:
             self.gate.examine(app, entrant, ["social"])
-            require_open(app)
+            require_open(app, "social")
             given = passes.sign_up(app, asked)
             name = given.nickname or entrant.nickname or nickname
             row = await store.promote(connection, app.app_id, member_id, None, None, name)
@@ -1099,10 +1105,11 @@ def _require_visible(login_id: str) -> None:
         raise invalid("login_id", f"A login_id has no bidirectional or zero-width characters, such as {code}.")
 
 
-def require_open(app: AppInfo) -> None:
-    """Raise `SignUpClosedError` if members of the app do not make themselves."""
-    if app.accounts.sign_up == "closed":
-        raise SignUpClosedError
+def require_open(app: AppInfo, method: SignUpMethod) -> None:
+    """Raise `SignUpClosedError` if members of the app do not make themselves in this way."""
+    if not app.accounts.may_sign_up(method):
+        is_closed = app.accounts.sign_up == "closed"
+        raise SignUpClosedError(None if is_closed else f"Nobody can sign up for this app {_WAYS[method]}.")
 
 
 def _login_id(app: AppInfo, text: str) -> str:

@@ -1018,6 +1018,9 @@ export default {
       teamFactor: "The team needs a second factor",
       teamFactorText:
         "Console users reach this app only with an authenticator app or a passkey. You need one yourself.",
+      ways: "Ways to sign up",
+      waysText: "Who is a member already signs in by any way that is switched on.",
+      way: { password: "With a password", email: "By mail", social: "With an account elsewhere", guest: "As a guest" },
       mailFactor: "A code by mail is enough",
       mailFactorText: "Beside a password or a vendor, for members without a passkey or an authenticator app.",
       password_check: "Refuse common passwords",
