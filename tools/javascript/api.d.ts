@@ -1508,6 +1508,10 @@ declare namespace Api {
   interface MemberSessions {
     sessions: Array<ActiveSession>;
   }
+  interface MemberSignInCode {
+    code: string;
+    expires_in: number;
+  }
   interface MemberStats {
     total: number;
     guests: number;
@@ -2021,6 +2025,7 @@ declare namespace Api {
     role: "editor" | "viewer";
     user_id: string | null;
     email: string | null;
+    may_sign_in_members: boolean;
     created_at: string;
     last_used_at: string | null;
   }
@@ -2118,6 +2123,7 @@ declare namespace Api {
     prefix: string;
     name: string;
     role: "editor" | "viewer";
+    may_sign_in_members: boolean;
     created_at: string;
   }
   interface ShownUniqueKey {
@@ -3115,6 +3121,7 @@ declare namespace Api {
     "POST /v1/apps/{}/members/import": ImportedMembers;
     "POST /v1/apps/{}/members/{}/impersonate": ImpersonationToken;
     "POST /v1/apps/{}/members/{}/mail-reset": Confirmation;
+    "POST /v1/apps/{}/members/{}/sign-in-code": MemberSignInCode;
     "POST /v1/apps/{}/members/{}/sign-out-everywhere": SignedOut;
     "POST /v1/apps/{}/members/{}/token": MemberToken;
     "POST /v1/apps/{}/oauth/clients": CreatedClient;

@@ -19,7 +19,7 @@ from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.reproofs import Reproofs
 from pilotis.accounts.service import Proofs
-from pilotis.accounts.sign_in_codes.endpoints import SignInCodeEndpoints
+from pilotis.accounts.sign_in_codes.endpoints import MemberSignInCodeEndpoints, SignInCodeEndpoints
 from pilotis.accounts.store import end_of_email
 from pilotis.accounts.tasks import periodic
 from pilotis.apps.feature import AppsFeature
@@ -44,6 +44,7 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         DeviceEndpoints,
         ImportEndpoints,
         SignInCodeEndpoints,
+        MemberSignInCodeEndpoints,
     )
     archived: ClassVar[Archived] = {
         "account_passkeys": Copied(
@@ -114,6 +115,7 @@ def feature(
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             ImportEndpoints(imports),
             SignInCodeEndpoints(oauth.social),
+            MemberSignInCodeEndpoints(oauth.social, apps.keyring.may_sign_in_members),
         ],
         jobs=[proofs.kind, sign_in.kind],
         periodic=periodic(floor.database),

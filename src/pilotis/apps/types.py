@@ -297,10 +297,14 @@ KeyRole = Literal["viewer", "editor"]
 
 
 class NewSecretKey(msgspec.Struct, forbid_unknown_fields=True):
-    """A secret key to create. One with the role viewer reads whatever its user may, and changes nothing."""
+    """A secret key to create. One with the role viewer reads whatever its user may, and changes nothing.
+
+    With `may_sign_in_members`, which takes an owner, the app's own server signs members in by it.
+    """
 
     name: Name
     role: KeyRole = "editor"
+    may_sign_in_members: bool = False
 
 
 class SecretKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -316,6 +320,7 @@ class SecretKey(msgspec.Struct, frozen=True, kw_only=True):
     role: KeyRole
     user_id: UUID | None
     email: str | None
+    may_sign_in_members: bool
     created_at: str
     last_used_at: str | None
 
@@ -328,4 +333,5 @@ class ShownSecretKey(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str
     name: str
     role: KeyRole
+    may_sign_in_members: bool
     created_at: str

@@ -38,7 +38,7 @@ _TICKET_PREFIX = "sf_"
 # face or code.
 _STRONG: frozenset[str] = frozenset(("passkey", "totp", "recovery_code"))
 _MAILED: Method = "email_code"
-_AMR = {"password": "pwd", "social": "fed", "email_code": "otp", "email_link": "otp", "passkey": "hwk"}
+_AMR = {"password": "pwd", "social": "fed", "email_code": "otp", "email_link": "otp", "passkey": "hwk", "app": "fed"}
 
 
 class MemberInactiveError(ForbiddenError):

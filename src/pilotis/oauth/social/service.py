@@ -196,7 +196,7 @@ class SocialLogin:
                 raise InvalidCodeError
             app = await self._apps.by_id(app_id)
             if given.code.startswith(sign_in_codes.PREFIX):
-                return await self._taken_over(app, given, agent)
+                return await self._taken_over(client, app, given, agent)
             try:
                 return await self._exchange(client, app, given, agent)
             except PilotisError as error:
@@ -209,25 +209,26 @@ class SocialLogin:
             client.standing = None
             raise InvalidCodeError from None
 
-    async def _taken_over(self, app: AppInfo, given: Exchange, agent: str | None) -> Exchanged:
+    async def _taken_over(self, client: Client, app: AppInfo, given: Exchange, agent: str | None) -> Exchanged:
         """Take over a sign-in on a page of the server; a second use of the code ends the session of the first."""
 
         def verify(challenge: str) -> None:
             if not hmac.compare_digest(challenge_of(given.code_verifier).encode(), challenge.encode()):
                 raise InvalidCodeError
 
-        taken = await self.codes.take(app, given.code, verify, agent)
+        taken = await self.codes.take(app, client, given.code, verify, agent)
         if taken is None:
             used = await self.codes.given(app.app_id, given.code)
             if used is not None:
                 verify(used.code_challenge)
                 await self._sessions.revoke(app.app_id, used.session_id)
             raise InvalidCodeError
+        member = settled(taken.outcome)
         return Exchanged(
-            member_id=taken.member_id,
-            nickname=taken.nickname,
-            access_token=taken.tokens.access_token,
-            refresh_token=taken.tokens.refresh_token,
+            member_id=member.member_id,
+            nickname=member.nickname,
+            access_token=member.access_token,
+            refresh_token=member.refresh_token,
             token_type="Bearer",  # noqa: S106 - a name
             expires_in=app.limits.access_token_seconds,
             provider=taken.method,

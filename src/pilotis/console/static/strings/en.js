@@ -730,6 +730,8 @@ export default {
     noneSecretText: "Servers and tools need a secret key.",
     made: (/** @type {string} */ name) => `${name} is ready`,
     once: "It is shown only once.",
+    signsIn: "Signs members in",
+    signsInText: "For a server that knows by its own means who a member is. Who has the key can be any member.",
     secretName: "Where it is used, such as “Nightly import”.",
   },
   logs: {

@@ -713,6 +713,8 @@ export default {
     noneSecretText: "서버와 도구에 필요합니다.",
     made: (/** @type {string} */ name) => `키가 준비되었습니다: ${name}`,
     once: "지금만 표시됩니다.",
+    signsIn: "회원을 로그인시킴",
+    signsInText: "회원을 스스로 확인하는 서버용입니다. 이 키가 있으면 어떤 회원으로도 로그인할 수 있습니다.",
     secretName: "쓰는 곳. 예: “야간 가져오기”",
   },
   logs: {
