@@ -552,6 +552,16 @@ async def test_a_vendor_signs_in_and_the_page_goes_on_where_it_was(
             await press(page, "Continue with GitHub")
             await expect(page.get_by_role("status")).to_contain_text("The sign-in there did not work.")
             vendor.token_answer = None
+            # Who cancels at the vendor is told so, and may choose another way.
+            vendor.declines = True
+            await press(page, "Continue with GitHub")
+            await expect(page.get_by_role("status")).to_contain_text("You cancelled the sign-in there.")
+            await expect(page.get_by_label("Password")).to_be_editable()
+            await expect(page.get_by_role("button", name="Continue with Naver")).to_be_enabled()
+            await expect(page).to_have_url(address(server, app, "sign-in"))
+            assert await obstacles(page, axe) == []
+            await pictures(page, "account-vendor-declined")
+            vendor.declines = False
             await settings(app, sign_up="closed")
             await press(page, "Continue with GitHub")
             await expect(page.get_by_role("status")).to_contain_text("Nobody can create an account here")

@@ -57,6 +57,8 @@ class Vendors:
     tokens: dict[str, Person] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     token_answer: tuple[int, bytes] | None = None
+    declines: bool = False
+    """Whether the member cancels on the vendor's page."""
 
     def options(self, provider: str) -> dict[str, Any]:
         endpoints = {
@@ -130,6 +132,10 @@ class _Handler(BaseHTTPRequestHandler):
         assert (provider in SIGNED) == ("nonce" in query)
         if provider == "APPLE" and query.get("scope"):
             assert query["response_mode"] == "form_post", "Apple demands form_post with scopes"
+        if self.vendors.declines:
+            declined = urlencode({"error": "access_denied", "state": query["state"]})
+            self._send(302, b"", location=f"{query['redirect_uri']}?{declined}")
+            return
         code = secrets.token_urlsafe(16)
         self.vendors.codes[code] = query
         answer = {"code": code, "state": query["state"]}

@@ -57,6 +57,7 @@ from pilotis.members.gate.service import (
     settled,
 )
 from pilotis.members.hooks import Hooks, Passes, Verdict
+from pilotis.members.known_devices.service import KnownDevices
 from pilotis.members.password_rules import PasswordRules
 from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
 from pilotis.members.types import (
@@ -178,6 +179,13 @@ class EmailClaim(NamedTuple):
     network: str
 
 
+class NoRobot(NamedTuple):
+    """What a sign-in sends along against robots: a solved challenge, or the token of a device."""
+
+    solution: str | None
+    device: str | None
+
+
 class Members:
     """Operations of members on their own accounts."""
 
@@ -190,8 +198,10 @@ class Members:
         emitter: Events,
         password_rules: PasswordRules | None = None,
         challenges: Challenges | None = None,
+        devices: KnownDevices | None = None,
     ) -> None:
         self._challenges = challenges
+        self._devices = devices
         self._database = database
         self._sessions = sessions
         self._passwords = passwords
@@ -363,14 +373,15 @@ class Members:
         await self.arrivals.making(app, (), attempt)
 
     async def sign_in(
-        self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None, solution: str | None = None
-    ) -> SignedIn:
-        """Sign a member in. An unknown login_id takes as long as a wrong password and gets the same answer.
+        self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None, proofs: NoRobot
+    ) -> tuple[SignedIn, str | None]:
+        """Sign a member in, and return the token of its device as well; see `KnownDevices`.
 
-        Raises `SecondFactorRequiredError` for a member that has one.
+        An unknown login_id takes as long as a wrong password and gets the same answer. Raises
+        `SecondFactorRequiredError` for a member that has one.
 
         One rate limit counts for the login_id and the client's address, another for the address alone. After a hundred
-        wrong passwords within an hour, from wherever, a sign-in takes a solved challenge as `solution`.
+        wrong passwords within an hour, from wherever, a sign-in takes one of the `proofs`.
         """
         if not app.allow_id_password_login:
             raise LoginDisabledError
@@ -381,9 +392,8 @@ class Members:
             client, app, login_id, records.Entrant, query, app.app_id, login_id, *more
         )
         key = sign_in_key(client, app, login_id)
-        if is_guessed and self._challenges is not None and "signin" not in app.accounts.challenge_on:
-            # Whoever guesses from many addresses pays for each try; the member's browser pays once.
-            await self._challenges.require_solved(app, solution)
+        if is_guessed and "signin" not in app.accounts.challenge_on:
+            await self._require_no_robot(app, account, proofs)
         password_hash = None if account is None else account.password_hash
         is_right = await self._passwords.verify(password_hash, credentials.password)
         if account is None or password_hash is None or not is_right:
@@ -398,8 +408,13 @@ class Members:
         if is_foreign(password_hash):
             password_hash = await self._rehashed(app, account.member_id, password_hash, credentials.password)
             account = msgspec.structs.replace(account, password_hash=password_hash)
+        device = None if self._devices is None else self._devices.token(app.app_id, account)
         if account.factors or not admission.is_plain:
-            return await self._sign_in_slowly(client, app, account, agent, key)
+            try:
+                return await self._sign_in_slowly(client, app, account, agent, key), device
+            except SecondFactorRequiredError as error:
+                error.headers |= {} if device is None else {"X-Device-Token": device}
+                raise
         member_id = account.member_id
         member = MemberData(member_id, account.nickname, is_guest=False, is_active=True)
         # The correct password proves that the caller is the member.
@@ -412,12 +427,20 @@ class Members:
         tokens, emitted = started
         if emitted:
             self._events.committed(app.app_id)
-        return SignedIn(
+        signed_in = SignedIn(
             member_id=member_id,
             nickname=account.nickname,
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token,
         )
+        return signed_in, device
+
+    async def _require_no_robot(self, app: AppInfo, account: records.Entrant | None, proofs: NoRobot) -> None:
+        """Whoever guesses from many addresses pays for each try; where the member has signed in before is free."""
+        if self._devices is not None and await self._devices.permits(app.app_id, account, proofs.device):
+            return
+        if self._challenges is not None:
+            await self._challenges.require_solved(app, proofs.solution)
 
     async def _require_pass(self, app: AppInfo, account: records.Entrant, passes: Passes) -> None:
         self.gate.require_pass(app, account, ["password"], passes)
