@@ -170,23 +170,26 @@ async def prepare(pilotis: Pilotis) -> World:
         function = await _function(client, app_id, console)
         workflow = await _workflow(client, app_id, console)
     public, own = paths
-    making = await _making(pilotis)
+    making = await _making(pilotis, console)
     database = pilotis.connect_arguments()
     row, own_row = f"{public}/{rows[0]}", f"{own}/{rows[1]}"
     return World(app_id, console, member, public, own, row, own_row, function, workflow, making, database)
 
 
-async def _making(pilotis: Pilotis) -> dict[str, str]:
+async def _making(pilotis: Pilotis, console: dict[str, str]) -> dict[str, str]:
     """Make an app in which each member gets a profile, and return its public key as a header."""
-    app_id, console = pilotis.owned_app()
-    async with httpx.AsyncClient(base_url=pilotis.url, headers=console, timeout=60) as client:
+    bearer = {"Authorization": console["Authorization"]}
+    async with httpx.AsyncClient(base_url=pilotis.url, headers=bearer, timeout=60) as client:
+        app = (await client.post("/v1/apps", json={"name": "profiles"})).raise_for_status().json()
+        key = {"X-Public-Key": app["public_key"]}
+        client.headers.update(key)
         schema = {"member": "string", "name": {"type": "string", "unique": True}}
         table = {"title": "profiles", "schema": schema, "access_level": "Creator"}
         (await client.post("/v1/public/tables", json=table)).raise_for_status()
         data = {"member": {"$member": "id"}, "name": {"$member": "login_id"}}
         settings = {"on_sign_up": [{"table": "profiles", "data": data}]}
-        (await client.patch(f"/v1/apps/{app_id}/account-settings", json=settings)).raise_for_status()
-    return {"X-Public-Key": console["X-Public-Key"]}
+        (await client.patch(f"/v1/apps/{app['app_id']}/account-settings", json=settings)).raise_for_status()
+    return key
 
 
 async def _function(client: httpx.AsyncClient, app_id: str, console: dict[str, str]) -> str:

@@ -107,7 +107,9 @@ _NEEDED = {
     **dict.fromkeys(["listScopes", "deleteScope"], "SCOPE"),
     "listClients": "CLIENT_ID",
     **dict.fromkeys(["listConnections", "listMemberConsents"], "CONSENT_ID"),
-    **dict.fromkeys(["listMemberIdentities", "deleteMemberIdentity"], "MEMBER_IDENTITY"),
+    **dict.fromkeys(
+        ["listMemberIdentities", "deleteMemberIdentity", "listOwnIdentities", "deleteOwnIdentity"], "MEMBER_IDENTITY"
+    ),
     "listGrants": "GRANT_ID",
     "createOauthKey": "NO_OAUTH_KEY",
     "listOauthKeys": "OAUTH_KEY",

@@ -2875,6 +2875,7 @@ declare namespace Api {
     "DELETE /v1/auth/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me": DeletedAccount;
     "DELETE /v1/public/app-members/me/email": DeletedAccount;
+    "DELETE /v1/public/app-members/me/identities/{}": UnlinkedIdentity;
     "DELETE /v1/public/app-members/me/passkeys/{}": DeletedPasskey;
     "DELETE /v1/public/app-members/me/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me/totp": DeletedAccount;
@@ -3034,6 +3035,7 @@ declare namespace Api {
     "GET /v1/public/app-members/me": CurrentMember;
     "GET /v1/public/app-members/me/account": Account;
     "GET /v1/public/app-members/me/factors": OwnFactors;
+    "GET /v1/public/app-members/me/identities": MemberIdentities;
     "GET /v1/public/app-members/me/sessions": DeviceSessions;
     "GET /v1/public/app-members/teams": OwnTeams;
     "GET /v1/public/app-members/teams/{}": OwnTeam;

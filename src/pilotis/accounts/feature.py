@@ -11,6 +11,8 @@ from pilotis.accounts.endpoints import MailSignInEndpoints, ProofAdministrationE
 from pilotis.accounts.factors.endpoints import FactorEndpoints
 from pilotis.accounts.factors.mailed import MailedFactors
 from pilotis.accounts.factors.service import Factors
+from pilotis.accounts.identities.endpoints import OwnIdentityEndpoints
+from pilotis.accounts.identities.service import OwnIdentities
 from pilotis.accounts.imports.endpoints import ImportEndpoints
 from pilotis.accounts.imports.service import Imports
 from pilotis.accounts.mail_sign_in import MailSignIn
@@ -45,6 +47,7 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         ImportEndpoints,
         SignInCodeEndpoints,
         MemberSignInCodeEndpoints,
+        OwnIdentityEndpoints,
     )
     archived: ClassVar[Archived] = {
         "account_passkeys": Copied(
@@ -115,6 +118,7 @@ def feature(
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             ImportEndpoints(imports),
             SignInCodeEndpoints(oauth.social),
+            OwnIdentityEndpoints(OwnIdentities(floor.database, members.members, oauth.links)),
             MemberSignInCodeEndpoints(oauth.social, apps.keyring.may_sign_in_members),
         ],
         jobs=[proofs.kind, sign_in.kind],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from pilotis.events.types import matches
+from pilotis.kit.event_patterns import matches
 from pilotis.webhooks.errors import UnknownEventTypeError
 
 ONLY_BY_TEST = "webhook.test"

@@ -18,7 +18,6 @@ from pilotis.kit.ids import uuid7
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import Admission, SecondFactorRequiredError
 from pilotis.members.hooks import Passes
-from pilotis.members.records import Entrant
 from pilotis.members.service import Members
 from pilotis.members.types import Method, SignedIn
 from pilotis.oauth import settings_store
@@ -139,46 +138,38 @@ class SignInCodes:
                 given = msgspec.convert(data, Given)
                 verify(given.code_challenge)
                 entrant = await self._members.gate.lock(connection, app.app_id, given.member_id)
-                begin = self._admit if given.methods == _VOUCHED else self._go_on
-                return Taken(given.methods[0], await begin(connection, app, client, given, entrant, agent, passes))
+                gate = self._members.gate
+                if given.methods == _VOUCHED:
+                    # The app vouches for the member, and so comes in as by any other way.
+                    actor = Actor("member", given.member_id, client.request_id)
+                    outcome: SignedIn | SecondFactorRequiredError = await gate.admit(
+                        connection,
+                        app,
+                        actor,
+                        entrant,
+                        given.methods,
+                        agent,
+                        session_id=given.session_id,
+                        passes=passes,
+                    )
+                else:
+                    gate.examine(app, entrant, given.methods)
+                    outcome = await self._go_on(connection, app, given, entrant.nickname, agent)
+                return Taken(given.methods[0], outcome)
 
         return await self._members.hooks.passing(app, client, attempt)
 
-    async def _admit(
-        self,
-        connection: Connection,
-        app: AppInfo,
-        client: Client,
-        given: Given,
-        entrant: Entrant,
-        agent: str | None,
-        passes: Passes,
-    ) -> SignedIn | SecondFactorRequiredError:
-        """Sign in a member for whom the app vouches, as by any other way in."""
-        actor = Actor("member", given.member_id, client.request_id)
-        return await self._members.gate.admit(
-            connection, app, actor, entrant, given.methods, agent, session_id=given.session_id, passes=passes
-        )
-
     async def _go_on(
-        self,
-        connection: Connection,
-        app: AppInfo,
-        client: Client,  # noqa: ARG002 - what the other way in takes
-        given: Given,
-        entrant: Entrant,
-        agent: str | None,
-        passes: Passes,  # noqa: ARG002
+        self, connection: Connection, app: AppInfo, given: Given, nickname: str | None, agent: str | None
     ) -> SignedIn:
         """Begin a second session, proved as the one from which the code comes: that one has passed the gate."""
-        self._members.gate.examine(app, entrant, given.methods)
         admission = Admission(given.awaits, given.level, needs_factor=False)
         tokens = await self._members.gate.start(
             connection, app, given.member_id, given.methods, admission, agent, given.session_id
         )
         return SignedIn(
             member_id=given.member_id,
-            nickname=entrant.nickname,
+            nickname=nickname,
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token,
         )

@@ -10,7 +10,7 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 
 
@@ -228,6 +228,14 @@ async def identities(database: Database, app_id: UUID, member_id: str) -> list[I
         tenant=app_id,
     )
     return [Identity(**row) for row in rows]
+
+
+async def has_identity(connection: Connection | TenantDatabase, app_id: UUID, member_id: str) -> bool:
+    """Return whether a member has an account at a vendor."""
+    found = await connection.fetchval(
+        "select true from pilotis.member_identities where app_id = $1 and member_id = $2 limit 1", app_id, member_id
+    )
+    return bool(found)
 
 
 async def delete_identities(connection: Connection, app_id: UUID, member_id: str, provider: str) -> bool:
