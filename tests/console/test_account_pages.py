@@ -556,8 +556,6 @@ async def test_a_vendor_signs_in_and_the_page_goes_on_where_it_was(
                 await press(page, "Download")
             assert (await kept.value).suggested_filename == "export.zip"
             assert zipfile.is_zipfile(await (await kept.value).path())
-            await press(page, "Download")
-            await expect(page.get_by_role("status")).to_contain_text("You have downloaded your data today.")
             await page.goto(address(server, app, "sign-in"))
             # What another tab or a stranger's link has begun signs nobody in here.
             await page.goto(f"{address(server, app, 'sign-in')}?code=xc_1&state=unknown")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotis.kit.errors import ConflictError, ForbiddenError, UnauthorizedError
+from pilotis.kit.errors import ConflictError, UnauthorizedError
 
 
 class TokenExpiredError(UnauthorizedError):
@@ -45,10 +45,3 @@ class PasswordSetError(ConflictError):
 
     code = "PASSWORD_ALREADY_SET"
     message = "This member has a password. Change it with PATCH, and send the current one."
-
-
-class SignInNotAllowedError(ForbiddenError):
-    """403: signing members in takes a secret key that an owner has created with `may_sign_in_members`."""
-
-    code = "SIGN_IN_NOT_ALLOWED"
-    message = "Send a secret key that may sign members in; an owner creates it with may_sign_in_members."

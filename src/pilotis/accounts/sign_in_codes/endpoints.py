@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from pilotis.accounts.errors import SignInNotAllowedError
 from pilotis.accounts.sign_in_codes.types import (
     MemberSignInCode,
     MemberSignInCodeRequest,
@@ -17,6 +16,7 @@ from pilotis.http.api.principals import Access, Role, SecretKey, console
 from pilotis.http.api.request import Call
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import MemberInactiveError
+from pilotis.oauth.social.errors import SignInNotAllowedError
 from pilotis.oauth.social.service import SocialLogin
 
 MaySignIn = Callable[[UUID, UUID], Awaitable[bool]]
@@ -43,9 +43,8 @@ class MemberSignInCodeEndpoints(Endpoints, tag="App member administration"):
         within a minute; a second factor is asked for there. The audit log has each code.
         """
         key = call.principal
-        if not isinstance(key, SecretKey) or not await self._may_sign_in(app_id, key.secret_key_id):
-            raise SignInNotAllowedError
-        code = await self._social.codes.vouch(call.app, call.actor, member_id, body.code_challenge)
+        may = isinstance(key, SecretKey) and await self._may_sign_in(app_id, key.secret_key_id)
+        code = await self._social.codes.vouch(call.app, call.actor, member_id, body.code_challenge, is_allowed=may)
         return MemberSignInCode(code, self._social.codes.lifetime_seconds)
 
 

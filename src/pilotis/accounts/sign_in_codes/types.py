@@ -24,7 +24,7 @@ class SignInCodeRequest(msgspec.Struct, forbid_unknown_fields=True):
 class MemberSignInCodeRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The challenge of the page or program that is to be signed in, of which it keeps the verifier (RFC 7636, S256)."""
 
-    code_challenge: CodeChallenge
+    code_challenge: Annotated[str, msgspec.Meta(max_length=128)]
 
 
 class MemberSignInCode(msgspec.Struct, frozen=True):

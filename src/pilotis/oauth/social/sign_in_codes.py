@@ -22,6 +22,7 @@ from pilotis.members.service import Members
 from pilotis.members.types import Method, SignedIn
 from pilotis.oauth import settings_store
 from pilotis.oauth.flow.requests import is_challenge
+from pilotis.oauth.social.errors import SignInNotAllowedError
 from pilotis.security import single_use
 from pilotis.security.audit.service import record
 from pilotis.security.sessions.service import Sessions
@@ -93,18 +94,20 @@ class SignInCodes:
             await single_use.put(connection, app.app_id, minted, _PURPOSE, given, lifetime)
         return _with_query(redirect_uri, [("code", minted.text), *([("state", state)] if state is not None else [])])
 
-    async def vouch(self, app: AppInfo, actor: Actor, member_id: str, code_challenge: str) -> str:
+    async def vouch(self, app: AppInfo, actor: Actor, member_id: str, code_challenge: str, *, is_allowed: bool) -> str:
         """Return a code that signs a member in for which the app's own server vouches; recorded.
 
-        Raises `MemberNotFoundError`, and what `Gate.examine` does.
+        Raises `MemberNotFoundError`, `SignInNotAllowedError`, and what `Gate.examine` does.
         """
-        _require_challenge(code_challenge)
         minted, session_id = single_use.mint(PREFIX, app.app_id), uuid7()
         async with self._database.transaction(app.app_id) as connection:
             try:
                 entrant = await self._members.gate.lock(connection, app.app_id, member_id)
             except InvalidTokenError:
                 raise MemberNotFoundError from None
+            if not is_allowed:
+                raise SignInNotAllowedError
+            _require_challenge(code_challenge)
             self._members.gate.examine(app, entrant, _VOUCHED)
             given = {
                 "member_id": member_id,
