@@ -15,8 +15,7 @@ from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import Access, Role, SecretKey, console
 from pilotis.http.api.request import Call
 from pilotis.members.administration.service import MemberNotFoundError
-from pilotis.members.gate.service import MemberInactiveError
-from pilotis.oauth.social.errors import SignInNotAllowedError
+from pilotis.members.gate.service import MemberInactiveError, SignInNotAllowedError
 from pilotis.oauth.social.service import SocialLogin
 
 MaySignIn = Callable[[UUID, UUID], Awaitable[bool]]

@@ -59,6 +59,13 @@ class MemberBannedError(ForbiddenError):
         self.extra = {"until": rfc3339(until)}
 
 
+class SignInNotAllowedError(ForbiddenError):
+    """403: signing members in takes a secret key that an owner has created with `may_sign_in_members`."""
+
+    code = "SIGN_IN_NOT_ALLOWED"
+    message = "Send a secret key that may sign members in; an owner creates it with may_sign_in_members."
+
+
 class EmailNotVerifiedError(ForbiddenError):
     """403: the session is provisional: the app requires a verified address, and the member has none yet."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotis.kit.errors import BadRequestError, ConflictError, ForbiddenError, UnauthorizedError, UnavailableError
+from pilotis.kit.errors import BadRequestError, ConflictError, UnauthorizedError, UnavailableError
 
 
 class ProviderNotEnabledError(BadRequestError):
@@ -59,10 +59,3 @@ class ProviderUnavailableError(UnavailableError):
 
     code = "PROVIDER_UNAVAILABLE"
     message = "The provider could not be asked for its keys. Try again shortly."
-
-
-class SignInNotAllowedError(ForbiddenError):
-    """403: signing members in takes a secret key that an owner has created with `may_sign_in_members`."""
-
-    code = "SIGN_IN_NOT_ALLOWED"
-    message = "Send a secret key that may sign members in; an owner creates it with may_sign_in_members."

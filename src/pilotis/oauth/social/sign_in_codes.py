@@ -16,13 +16,12 @@ from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenErro
 from pilotis.kit.errors import invalid
 from pilotis.kit.ids import uuid7
 from pilotis.members.administration.service import MemberNotFoundError
-from pilotis.members.gate.service import Admission, SecondFactorRequiredError
+from pilotis.members.gate.service import Admission, SecondFactorRequiredError, SignInNotAllowedError
 from pilotis.members.hooks import Passes
 from pilotis.members.service import Members
 from pilotis.members.types import Method, SignedIn
 from pilotis.oauth import settings_store
 from pilotis.oauth.flow.requests import is_challenge
-from pilotis.oauth.social.errors import SignInNotAllowedError
 from pilotis.security import single_use
 from pilotis.security.audit.service import record
 from pilotis.security.sessions.service import Sessions
