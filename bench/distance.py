@@ -145,6 +145,8 @@ class World(NamedTuple):
     own_row: str
     function: str
     workflow: str
+    making: dict[str, str]
+    """The public key of an app that makes a row with each member."""
     database: dict[str, Any]
     """How to connect to the database without waiting."""
 
@@ -168,10 +170,26 @@ async def prepare(pilotis: Pilotis) -> World:
         function = await _function(client, app_id, console)
         workflow = await _workflow(client, app_id, console)
     public, own = paths
+    making = await _making(pilotis, console)
     database = pilotis.connect_arguments()
-    return World(
-        app_id, console, member, public, own, f"{public}/{rows[0]}", f"{own}/{rows[1]}", function, workflow, database
-    )
+    row, own_row = f"{public}/{rows[0]}", f"{own}/{rows[1]}"
+    return World(app_id, console, member, public, own, row, own_row, function, workflow, making, database)
+
+
+async def _making(pilotis: Pilotis, console: dict[str, str]) -> dict[str, str]:
+    """Make an app in which each member gets a profile, and return its public key as a header."""
+    bearer = {"Authorization": console["Authorization"]}
+    async with httpx.AsyncClient(base_url=pilotis.url, headers=bearer, timeout=60) as client:
+        app = (await client.post("/v1/apps", json={"name": "profiles"})).raise_for_status().json()
+        key = {"X-Public-Key": app["public_key"]}
+        client.headers.update(key)
+        schema = {"member": "string", "name": {"type": "string", "unique": True}}
+        table = {"title": "profiles", "schema": schema, "access_level": "Creator"}
+        (await client.post("/v1/public/tables", json=table)).raise_for_status()
+        data = {"member": {"$member": "id"}, "name": {"$member": "login_id"}}
+        settings = {"on_sign_up": [{"table": "profiles", "data": data}]}
+        (await client.patch(f"/v1/apps/{app['app_id']}/account-settings", json=settings)).raise_for_status()
+    return key
 
 
 async def _function(client: httpx.AsyncClient, app_id: str, console: dict[str, str]) -> str:
@@ -232,6 +250,7 @@ def requests(world: World) -> dict[str, Ask]:
         "create as a member": one("POST", world.own, world.member, _row),
         "me": one("GET", f"{members}/me", world.member),
         "sign-up": one("POST", f"{members}/signup", body=_newcomer),
+        "sign-up with a row": one("POST", f"{members}/signup", world.making, _newcomer),
         "sign-in": one("POST", f"{members}/signin", body=lambda: {"login_id": "ada", "password": _PASSWORD}),
         "guest": one("POST", members),
         "function that lists rows": one(

@@ -91,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `base_url`.
     """
     console_second_factor: Literal["optional", "required"] = "optional"
-    """Whether console users reach apps only once they have set up a second factor."""
+    """Whether console users reach and create apps only once they have set up a second factor."""
     metrics_host: str = "127.0.0.1"
     """Address on which Prometheus' `/metrics` listens; it requires no credential."""
     metrics_port: Port | None = None

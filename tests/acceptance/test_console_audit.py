@@ -835,6 +835,9 @@ EXCEPTIONS = {
         "It needs a mail that was not delivered: `mail/test_sending.py` retries one."
     ),
     "POST /v1/apps/:app_id/storages/webs/:storage_id/deploy/presign": "It signs URLs and changes nothing.",
+    "POST /v1/apps/:app_id/members/:member_id/sign-in-code": (
+        "It takes a secret key: `accounts/test_vouched_sign_ins.py` sends one."
+    ),
 }
 
 

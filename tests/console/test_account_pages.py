@@ -1,6 +1,7 @@
 """The pages of members' accounts in a browser: from the sign-up to the deletion, in every language."""
 
 import tomllib
+import zipfile
 from importlib.resources import files
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -544,6 +545,18 @@ async def test_a_vendor_signs_in_and_the_page_goes_on_where_it_was(
             await press(page, "Continue with GitHub")
             await expect(page.get_by_text("Signed in as Ada")).to_be_visible()
             assert await page.evaluate("sessionStorage.length") == 0
+            # The last way in stays, and whoever has it sees it.
+            await expect(page.get_by_role("heading", name="Connected services")).to_be_visible()
+            await page.get_by_role("button", name="Remove: GitHub").click()
+            await expect(page.get_by_role("status")).to_contain_text("This is the last way to sign in")
+            assert await obstacles(page, axe) == []
+            await pictures(page, "account-connected")
+            await page.get_by_text("Download your data").click()
+            async with page.expect_download() as kept:
+                await press(page, "Download")
+            assert (await kept.value).suggested_filename == "export.zip"
+            assert zipfile.is_zipfile(await (await kept.value).path())
+            await page.goto(address(server, app, "sign-in"))
             # What another tab or a stranger's link has begun signs nobody in here.
             await page.goto(f"{address(server, app, 'sign-in')}?code=xc_1&state=unknown")
             await expect(page).to_have_url(address(server, app, "sign-in"))
@@ -552,6 +565,16 @@ async def test_a_vendor_signs_in_and_the_page_goes_on_where_it_was(
             await press(page, "Continue with GitHub")
             await expect(page.get_by_role("status")).to_contain_text("The sign-in there did not work.")
             vendor.token_answer = None
+            # Who cancels at the vendor is told so, and may choose another way.
+            vendor.declines = True
+            await press(page, "Continue with GitHub")
+            await expect(page.get_by_role("status")).to_contain_text("You cancelled the sign-in there.")
+            await expect(page.get_by_label("Password")).to_be_editable()
+            await expect(page.get_by_role("button", name="Continue with Naver")).to_be_enabled()
+            await expect(page).to_have_url(address(server, app, "sign-in"))
+            assert await obstacles(page, axe) == []
+            await pictures(page, "account-vendor-declined")
+            vendor.declines = False
             await settings(app, sign_up="closed")
             await press(page, "Continue with GitHub")
             await expect(page.get_by_role("status")).to_contain_text("Nobody can create an account here")

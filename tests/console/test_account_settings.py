@@ -22,11 +22,16 @@ async def test_settings_are_saved_as_they_are_changed(server: Server, app: App, 
         await expect(page.get_by_label("A code by mail is enough")).to_be_checked()
         await page.get_by_label("Second factor", exact=True).select_option("Members may set one up")
         await page.get_by_label("Refuse common passwords").click()
+        ways = page.get_by_role("group", name="Ways to sign up")
+        await ways.get_by_label("As a guest").click()
+        await expect(ways.get_by_label("As a guest")).not_to_be_checked()
+        await expect(ways.get_by_label("As a guest")).to_be_enabled()
         await page.get_by_label("When a member deletes its account").select_option("The member chooses")
 
         async def is_saved() -> bool:
             found = await call(app, "GET", "/account-settings")
             chosen = found["second_factor"], found["on_member_delete"], found["password_check"]
+            assert found["sign_up_methods"] == ["password", "email", "social"]
             accepts = "email_code" in found["second_factors"]
             return found["methods"]["email_code"] and accepts and chosen == ("optional", "ask", True)
 

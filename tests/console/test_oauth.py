@@ -10,6 +10,7 @@ from tests.backstage import run_sql
 from tests.chromium import keep_picture
 from tests.conftest import PASSWORD
 from tests.console.conftest import Opening, obstacles, sign_in
+from tests.mail.world import call
 from tests.oauth.test_logos import picture
 from tests.support import App, Server, plain_client
 
@@ -66,11 +67,15 @@ async def test_a_vendor_of_social_login_is_entered_and_switched_off(
         dialog = page.get_by_role("dialog")
         told = f"{server.url}/v1/public/oauth/google/callback"
         await expect(dialog.locator(".secret code")).to_have_text(told)
-        await dialog.get_by_label("Client id").fill("id-from-vendor")
+        await dialog.get_by_role("textbox", name="Client id", exact=True).fill("id-from-vendor")
         await dialog.get_by_label("Client secret").fill("secret-from-vendor")
+        await dialog.get_by_label("Client ids of your phones").fill("ios-id\nandroid-id")
         assert await obstacles(page, axe) == []
         await dialog.get_by_role("button", name="Save").click()
         vendor = page.get_by_role("row").filter(has_text="Google")
+        await expect(vendor).to_be_visible()
+        (kept,) = (await call(app, "GET", "/oauth/social"))["data"]
+        assert kept["client_ids"] == ["ios-id", "android-id"]
         await expect(vendor).to_contain_text(told)
         async with page.expect_response(lambda answer: answer.request.method == "PUT") as saved:
             await vendor.get_by_role("checkbox").click()

@@ -1,6 +1,7 @@
 """Passkeys of console users, on a server that requires a second factor of them; in a browser at a host with a name."""
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -88,7 +89,11 @@ def key_of(server: Server) -> SecurityKey:
 
 def test_a_passkey_signs_in_alone_and_the_password_does_not_any_more(strict: Server) -> None:
     ada = User(strict, "ada@example.com")
-    app = ada.call("POST", "/v1/apps", {"name": "Notes"}).json()["app_id"]
+    creation = ada.call("POST", "/v1/apps", {"name": "Notes"})
+    assert_error(creation, 403, "SECOND_FACTOR_ENROLMENT_REQUIRED")
+    made = run("app", "create", "Notes", "--owner", ada.email, "--json", *strict.place)
+    assert made.returncode == 0, made.stderr
+    app = json.loads(made.stdout)["app_id"]
     refused = ada.call("GET", f"/v1/apps/{app}")
     assert "profile" in assert_error(refused, 403, "SECOND_FACTOR_ENROLMENT_REQUIRED")["message"]
     tables = ada.call("GET", "/v1/public/tables", **{"X-App-Id": app})
@@ -98,6 +103,7 @@ def test_a_passkey_signs_in_alone_and_the_password_does_not_any_more(strict: Ser
     assert added.status_code == 201, added.text
     # The session in which it was added has two factors now.
     assert ada.call("GET", f"/v1/apps/{app}").status_code == 200
+    assert ada.call("POST", "/v1/apps", {"name": "More"}).status_code == 201
     waiting = assert_error(ada.sign_in(), 401, "SECOND_FACTOR_REQUIRED")
     assert waiting["factors"] == ["passkey"]
     ada.signed_in(ada.by_passkey(key).json())
@@ -110,6 +116,8 @@ def test_a_passkey_signs_in_alone_and_the_password_does_not_any_more(strict: Ser
     _now(run_sql(strict, stale, ada.call("GET", "/v1/auth/me").json()["user_id"]))
     again = assert_error(ada.call("GET", f"/v1/apps/{app}"), 403, "REAUTHENTICATION_REQUIRED")
     assert again["methods"] == ["passkey"]
+    for path, body in (("/v1/apps", {"name": "Third"}), (f"/v1/apps/{app}/restore", None)):
+        assert_error(ada.call("POST", path, body), 403, "REAUTHENTICATION_REQUIRED")
     assert_error(ada.call("POST", "/v1/auth/reauthenticate", {"password": PASSWORD}), 403, "REAUTHENTICATION_REQUIRED")
     asked = ada.asked()
     body = {"ticket": asked["ticket"], "passkey": key.sign(asked["options"])}

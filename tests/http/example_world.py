@@ -28,6 +28,7 @@ from tests.backstage import run_sql
 from tests.conftest import PASSWORD
 from tests.files.pictures import RED, bands, encoded
 from tests.hosting.sites import zipped
+from tests.oauth import vendors
 from tests.services import address
 from tests.support import App, Server
 from tests.waiting import PATIENCE, wait_until
@@ -68,6 +69,7 @@ WEBHOOK = {
 
 # What an operation is about where its request does not name it.
 _NEEDED = {
+    "createMemberSignInCode": "SIGN_IN_KEY",
     **dict.fromkeys(["listTables", "listAuditEntries"], "TABLE_ID"),
     **dict.fromkeys(
         ["queryRows", "listRows", "deleteRows", "updateRows", "exportRows", "aggregateRows", "searchRows"], "ROW_ID"
@@ -105,7 +107,9 @@ _NEEDED = {
     **dict.fromkeys(["listScopes", "deleteScope"], "SCOPE"),
     "listClients": "CLIENT_ID",
     **dict.fromkeys(["listConnections", "listMemberConsents"], "CONSENT_ID"),
-    **dict.fromkeys(["listMemberIdentities", "deleteMemberIdentity"], "MEMBER_IDENTITY"),
+    **dict.fromkeys(
+        ["listMemberIdentities", "deleteMemberIdentity", "listOwnIdentities", "deleteOwnIdentity"], "MEMBER_IDENTITY"
+    ),
     "listGrants": "GRANT_ID",
     "createOauthKey": "NO_OAUTH_KEY",
     "listOauthKeys": "OAUTH_KEY",
@@ -234,6 +238,14 @@ class World:
     @property
     def secret_key(self) -> str:
         return self.app.secret_key
+
+    @property
+    def sign_in_key(self) -> str:
+        """A secret key that may sign members in, sent from now on in place of the console user's token."""
+        assert self.member_id
+        key: str = self._of_app("POST", "/keys/secret", {"name": "Site", "may_sign_in_members": True})["key"]
+        self._console = {**self._console, "access_token": key}
+        return key
 
     @cached_property
     def import_key(self) -> str:
@@ -816,6 +828,22 @@ class World:
     @property
     def exchange_token(self) -> str:
         return asyncio.run(_recognised(self._server, self.app_id, self.social_client_id))
+
+    @cached_property
+    def id_token(self) -> str:
+        path, nonce = "/v1/public/app-members/id-token-sign-in", "eH5kM0sN2qWb8xYt"
+        with vendors.vendors() as vendor:
+            body = {
+                "client_id": vendors.CLIENT_ID,
+                "client_secret": vendors.SECRET,
+                "options": vendor.options("GOOGLE"),
+            }
+            self._of_app("PUT", "/oauth/social/GOOGLE", body)
+            # The server keeps the vendor's keys, so the vendor may go.
+            token = vendor.id_token("GOOGLE", nonce)
+            self._public("POST", path, {"provider": "GOOGLE", "id_token": token, "nonce": nonce})
+            vendor.person = vendors.Person(subject="110169484474386276334", email="grace@example.com", name="Grace")
+            return vendor.id_token("GOOGLE", nonce)
 
     @property
     def provider_app_id(self) -> str:

@@ -36,7 +36,7 @@ Reply = Callable[[str], bytes | None]
 
 @dataclass
 class SmtpServer:
-    """Listens on loopback. It demands AUTH unless `needs_auth` is off, and offers it only under TLS if it has any."""
+    """Listens on `host`. It demands AUTH unless `needs_auth` is off, and offers it only under TLS if it has any."""
 
     tls: ssl.SSLContext | None = None
     is_tls_from_start: bool = False
@@ -47,6 +47,7 @@ class SmtpServer:
     commands: list[str] = field(default_factory=list)
     connections: int = 0
     port: int = 0
+    host: str = "127.0.0.1"
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[Self]:
@@ -65,7 +66,7 @@ class SmtpServer:
                 tasks.discard(task)
 
         context = self.tls if self.is_tls_from_start else None
-        server = await asyncio.start_server(serve, "127.0.0.1", self.port, ssl=context, limit=2**20)
+        server = await asyncio.start_server(serve, self.host, self.port, ssl=context, limit=2**20)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self

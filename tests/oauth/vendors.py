@@ -52,11 +52,13 @@ class Vendors:
     url: str = ""
     person: Person = field(default_factory=Person)
     change: dict[str, Any] = field(default_factory=dict)
-    key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}))
+    key: RSAKey | ECKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}))
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     tokens: dict[str, Person] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     token_answer: tuple[int, bytes] | None = None
+    declines: bool = False
+    """Whether the member cancels on the vendor's page."""
 
     def options(self, provider: str) -> dict[str, Any]:
         endpoints = {
@@ -66,6 +68,26 @@ class Vendors:
             endpoints |= {"issuer": f"{self.url}/{provider}"}
             del endpoints["userinfo"]
         return {**OPTIONS.get(provider, {}), "endpoints": endpoints}
+
+    def id_token(self, provider: str, nonce: str, /, **change: Any) -> str:
+        """The ID token of the person who signs in next; None leaves a claim out."""
+        person, now = self.person, int(time.time())
+        verified: Any = person.is_verified
+        claims = {
+            "iss": f"{self.url}/{provider}",
+            "sub": person.subject,
+            "aud": CLIENT_ID,
+            "iat": now,
+            "exp": now + 600,
+            "nonce": nonce,
+            "email": person.email,
+            "email_verified": str(verified).lower() if provider == "APPLE" else verified,
+            **({"name": person.name} if provider == "GOOGLE" else {}),
+            **self.change,
+            **change,
+        }
+        header = {"alg": "ES256" if isinstance(self.key, ECKey) else "RS256", "kid": self.key.kid}
+        return jwt.encode(header, {name: value for name, value in claims.items() if value is not None}, self.key)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -110,6 +132,10 @@ class _Handler(BaseHTTPRequestHandler):
         assert (provider in SIGNED) == ("nonce" in query)
         if provider == "APPLE" and query.get("scope"):
             assert query["response_mode"] == "form_post", "Apple demands form_post with scopes"
+        if self.vendors.declines:
+            declined = urlencode({"error": "access_denied", "state": query["state"]})
+            self._send(302, b"", location=f"{query['redirect_uri']}?{declined}")
+            return
         code = secrets.token_urlsafe(16)
         self.vendors.codes[code] = query
         answer = {"code": code, "state": query["state"]}
@@ -144,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         if provider == "NAVER":
             answer["expires_in"] = "3600"
         if provider in SIGNED:
-            answer["id_token"] = self._id_token(provider, begun["nonce"])
+            answer["id_token"] = self.vendors.id_token(provider, begun["nonce"])
         if provider == "GITHUB" and "json" not in self.headers.get("accept", ""):
             self._send(200, urlencode(answer).encode(), "application/x-www-form-urlencoded")
         else:
@@ -160,26 +186,6 @@ class _Handler(BaseHTTPRequestHandler):
         assert given.claims["sub"] == CLIENT_ID
         assert given.claims["aud"] == "https://appleid.apple.com"
         assert time.time() < given.claims["exp"] < time.time() + 15_777_000
-
-    def _id_token(self, provider: str, nonce: str) -> str:
-        person, now = self.vendors.person, int(time.time())
-        verified: Any = person.is_verified
-        claims = {
-            "iss": f"{self.vendors.url}/{provider}",
-            "sub": person.subject,
-            "aud": CLIENT_ID,
-            "iat": now,
-            "exp": now + 600,
-            "nonce": nonce,
-            "email": person.email,
-            "email_verified": str(verified).lower() if provider == "APPLE" else verified,
-            **({"name": person.name} if provider == "GOOGLE" else {}),
-            **self.vendors.change,
-        }
-        header = {"alg": "RS256", "kid": self.vendors.key.kid}
-        return jwt.encode(
-            header, {name: value for name, value in claims.items() if value is not None}, self.vendors.key
-        )
 
     def _jwks(self, *_: Any) -> None:
         self._json({"keys": [self.vendors.key.as_dict(private=False)]})

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from tests.accounts.authenticator import enrolled
 from tests.accounts.test_challenges import puzzle, solution
 from tests.accounts.test_gate import settings
 from tests.backstage import run_sql
 from tests.console import client_of, second_node
 from tests.mail.conftest import app, authority, mail_console, mail_server, other_app
-from tests.mail.world import MEMBERS, PASSWORD, account, call, mails, post, sign_up, verified
+from tests.mail.world import MEMBERS, NEW_PASSWORD, PASSWORD, account, call, mails, post, sign_up, verified
 from tests.support import App, assert_error
 
 __all__ = ["app", "authority", "mail_console", "mail_server", "other_app"]
@@ -119,6 +120,61 @@ async def test_a15_what_is_taken_away_is_gone_on_the_next_request_of_every_node(
         await call(app, "POST", f"/members/{ada['member_id']}/sign-out-everywhere")
         for client in (there, here):
             assert_error(await client.get(rows), 401, "INVALID_TOKEN")
+
+
+async def later(app: App) -> None:
+    """The minute is over within which sign-ins from here are counted."""
+    await run_sql(app.server, "delete from pilotis.rate_limits where key like 'signin:%' returning key")
+
+
+async def guessed(app: App, login_id: str) -> None:
+    """A hundred wrong passwords for a login_id, two from here and the others from as many addresses."""
+    for _ in range(2):
+        wrong = {"login_id": login_id, "password": PASSWORD + "x"}
+        assert_error(await post(app, "/signin", wrong), 401, "INVALID_CREDENTIALS")
+    more = "update pilotis.rate_limits set hits = hits + 98 where key = $1 returning hits"
+    assert await run_sql(app.server, more, f"signin-failures:{app.app_id}:{login_id}") == 100
+
+
+async def test_a16_the_members_own_device_needs_no_puzzle_and_no_other_one_does(app: App, other_app: App):
+    ada, right = await sign_up(app, "ada"), {"login_id": "ada", "password": PASSWORD}
+    eve = {"login_id": "eve", "password": PASSWORD}
+    await sign_up(app, "eve")
+    await sign_up(other_app, "ada")
+    own = {"X-Device-Token": (await post(app, "/signin", right)).headers["x-device-token"]}
+    others = [(await post(app, "/signin", eve)).headers["x-device-token"]]
+    others.append((await post(other_app, "/signin", right)).headers["x-device-token"])
+    await guessed(app, "ada")
+    assert_error(await post(app, "/signin", right), 403, "CHALLENGE_REQUIRED")
+    text = own["X-Device-Token"]
+    changed = text[:20] + ("A" if text[20] != "A" else "B") + text[21:]
+    for wrong in (*others, "x", changed, text[:-1], f"{text}=", text * 2):
+        refused = await post(app, "/signin", right, **{"X-Device-Token": wrong})
+        assert_error(refused, 403, "CHALLENGE_REQUIRED")
+    await later(app)
+    assert (await post(app, "/signin", right, **own)).json()["member_id"] == ada["member_id"]
+    # A stolen one guesses ten times an hour, and none of another password.
+    wrong_password = {**right, "password": PASSWORD + "x"}
+    answers = [(await post(app, "/signin", wrong_password, **own)).status_code for _ in range(7)]
+    assert answers == [401] * 7
+    await later(app)
+    await run_sql(app.server, "update pilotis.rate_limits set hits = 10 where key like 'device:%' returning hits")
+    assert_error(await post(app, "/signin", right, **own), 403, "CHALLENGE_REQUIRED")
+    await run_sql(app.server, "update pilotis.rate_limits set hits = 0 where key like 'device:%' returning hits")
+    change = {"current_password": PASSWORD, "new_password": NEW_PASSWORD}
+    async with app.client(ada["access_token"]) as client:
+        assert (await client.patch(f"{MEMBERS}/me/password", json=change)).status_code == 200
+    assert_error(await post(app, "/signin", {**right, "password": NEW_PASSWORD}, **own), 403, "CHALLENGE_REQUIRED")
+
+
+async def test_a16_a_device_of_a_member_with_a_second_factor_is_known_too(app: App):
+    await settings(app, second_factor="optional")
+    ada, right = await sign_up(app, "ada"), {"login_id": "ada", "password": PASSWORD}
+    await enrolled(app, ada["access_token"])
+    own = {"X-Device-Token": (await post(app, "/signin", right)).headers["x-device-token"]}
+    await guessed(app, "ada")
+    assert_error(await post(app, "/signin", right), 403, "CHALLENGE_REQUIRED")
+    assert_error(await post(app, "/signin", right, **own), 401, "SECOND_FACTOR_REQUIRED")
 
 
 @pytest.mark.parametrize("login_id", ["ada", "nobody"])

@@ -123,6 +123,7 @@ declare namespace Api {
   }
   interface AppAccountSettings {
     sign_up: "closed" | "open";
+    sign_up_methods: Array<"email" | "guest" | "password" | "social">;
     login_id_form: "any" | "email";
     email_verification: "off" | "optional" | "required";
     second_factor: "off" | "optional" | "required";
@@ -1507,6 +1508,10 @@ declare namespace Api {
   interface MemberSessions {
     sessions: Array<ActiveSession>;
   }
+  interface MemberSignInCode {
+    code: string;
+    expires_in: number;
+  }
   interface MemberStats {
     total: number;
     guests: number;
@@ -1707,6 +1712,7 @@ declare namespace Api {
   }
   interface PublicAccountSettings {
     sign_up: "closed" | "open";
+    sign_up_methods: Array<"email" | "guest" | "password" | "social">;
     login_id_form: "any" | "email";
     email_verification: "off" | "optional" | "required";
     second_factor: "off" | "optional" | "required";
@@ -2019,6 +2025,7 @@ declare namespace Api {
     role: "editor" | "viewer";
     user_id: string | null;
     email: string | null;
+    may_sign_in_members: boolean;
     created_at: string;
     last_used_at: string | null;
   }
@@ -2116,6 +2123,7 @@ declare namespace Api {
     prefix: string;
     name: string;
     role: "editor" | "viewer";
+    may_sign_in_members: boolean;
     created_at: string;
   }
   interface ShownUniqueKey {
@@ -2189,6 +2197,7 @@ declare namespace Api {
     client_id: string;
     has_secret: boolean;
     scopes: Array<string>;
+    client_ids: Array<string>;
     is_enabled: boolean;
     options: ProviderOptions;
     redirect_uri: string;
@@ -2866,6 +2875,7 @@ declare namespace Api {
     "DELETE /v1/auth/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me": DeletedAccount;
     "DELETE /v1/public/app-members/me/email": DeletedAccount;
+    "DELETE /v1/public/app-members/me/identities/{}": UnlinkedIdentity;
     "DELETE /v1/public/app-members/me/passkeys/{}": DeletedPasskey;
     "DELETE /v1/public/app-members/me/sessions/{}": Deleted;
     "DELETE /v1/public/app-members/me/totp": DeletedAccount;
@@ -3025,6 +3035,7 @@ declare namespace Api {
     "GET /v1/public/app-members/me": CurrentMember;
     "GET /v1/public/app-members/me/account": Account;
     "GET /v1/public/app-members/me/factors": OwnFactors;
+    "GET /v1/public/app-members/me/identities": MemberIdentities;
     "GET /v1/public/app-members/me/sessions": DeviceSessions;
     "GET /v1/public/app-members/teams": OwnTeams;
     "GET /v1/public/app-members/teams/{}": OwnTeam;
@@ -3112,6 +3123,7 @@ declare namespace Api {
     "POST /v1/apps/{}/members/import": ImportedMembers;
     "POST /v1/apps/{}/members/{}/impersonate": ImpersonationToken;
     "POST /v1/apps/{}/members/{}/mail-reset": Confirmation;
+    "POST /v1/apps/{}/members/{}/sign-in-code": MemberSignInCode;
     "POST /v1/apps/{}/members/{}/sign-out-everywhere": SignedOut;
     "POST /v1/apps/{}/members/{}/token": MemberToken;
     "POST /v1/apps/{}/oauth/clients": CreatedClient;
@@ -3181,6 +3193,7 @@ declare namespace Api {
     "POST /v1/public/app-members/email-verification": Confirmation;
     "POST /v1/public/app-members/email-verification/deny": Confirmation;
     "POST /v1/public/app-members/export/download": undefined;
+    "POST /v1/public/app-members/id-token-sign-in": SignedIn;
     "POST /v1/public/app-members/invitations/accept": OwnTeam;
     "POST /v1/public/app-members/me/email": EmailTicket;
     "POST /v1/public/app-members/me/email/confirm": Account;

@@ -48,6 +48,7 @@
     "invited",
     "no-factor",
   ].map($);
+  const [connected, identityList] = ["connected", "identities"].map($);
   const [factorState, factorPart, passkeyPart, ownPasskeys, devices, qr, key, codes] = [
     "factor-state",
     "factors",
@@ -464,8 +465,8 @@
 
   /** Fill the account's section. */
   async function account() {
-    const [own, factors, { sessions }] = await Promise.all(
-      ["account", "factors", "sessions"].map((part) => call("GET", `${MEMBERS}/me/${part}`)),
+    const [own, factors, { sessions }, { identities }] = await Promise.all(
+      ["account", "factors", "sessions", "identities"].map((part) => call("GET", `${MEMBERS}/me/${part}`)),
     );
     who.textContent = texts.signed_in_as.replace("{name}", own.nickname || own.login_id || own.email || "");
     address.textContent = own.email || (own.pending_email ? `${own.pending_email}: ${texts.unconfirmed}` : "");
@@ -476,6 +477,7 @@
     last.required = own.login_id !== null;
     last.hidden = lastLabel.hidden = own.login_id === null;
     showFactors(factors);
+    showIdentities(identities);
     devices.replaceChildren(
       .../** @type {Device[]} */ (sessions).map(({ session_id, user_agent, refreshed_at, is_current }) =>
         is_current
@@ -515,6 +517,34 @@
         }),
       ),
     );
+  }
+
+  /** @param {{provider: string, email: string | null, last_used_at: string}[]} identities */
+  function showIdentities(identities) {
+    connected.hidden = !identities.length;
+    identityList.replaceChildren(
+      ...identities.map(({ provider, email, last_used_at }) => {
+        const name = data.vendors.providers.find((one) => one.provider === provider)?.name || provider;
+        return row(name, email || texts.last_used.replace("{date}", when(last_used_at)), texts.remove, async () => {
+          await call("DELETE", `${MEMBERS}/me/identities/${provider}`);
+          await account();
+          done(texts.disconnected.replace("{name}", name));
+        });
+      }),
+    );
+  }
+
+  /** Let the browser keep all that the app has of the member. @param {string} ticket */
+  async function download(ticket) {
+    const body = JSON.stringify({ token: ticket });
+    const answer = await fetch(`${MEMBERS}/export/download`, { method: "POST", headers: headers(), body });
+    if (!answer.ok) throw new Rejected((await answer.json().catch(() => ({}))).code || "OTHER");
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await answer.blob());
+    link.download = "export.zip";
+    link.click();
+    // The browser has opened it by then.
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   }
 
   /** Show recovery codes, for the only time. @param {{recovery_codes: string[]}} answer */
@@ -647,6 +677,10 @@
       await call("POST", `${MEMBERS}/me/sessions/end-others`);
       await account();
       done(texts.ended);
+    },
+    export: async () => {
+      await download((await call("POST", `${MEMBERS}/me/export`)).token);
+      done(texts.downloading);
     },
     "sign-out": async () => {
       await call("POST", `${MEMBERS}/signout`);

@@ -77,7 +77,7 @@ def _settings(app: AppInfo, origin: str) -> dict[str, object]:
         "email_code": accounts.email_code,
         "email_link": accounts.email_link,
         "passkey_origins": origins if accounts.passkey else [],
-        "sign_up": accounts.sign_up == "open",
+        "sign_up": accounts.may_sign_up("password"),
         "login_id_form": accounts.login_id_form,
         "email_verification": accounts.email_verification,
         "second_factor": accounts.second_factor,

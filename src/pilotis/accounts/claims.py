@@ -27,10 +27,10 @@ class Claims:
         self._members = members
         self._links = links
 
-    async def signs_in_otherwise(self, app_id: UUID, member_id: str) -> bool:
+    async def signs_in_otherwise(self, connection: Connection, app_id: UUID, member_id: str) -> bool:
         """Return whether a member signs in with an account at a vendor, or with a passkey."""
-        return await self._links.has_identity(app_id, member_id) or bool(
-            await passkey_store.of_member(self._database.of(app_id), app_id, member_id)
+        return await self._links.has_identity(connection, app_id, member_id) or bool(
+            await passkey_store.of_member(connection, app_id, member_id)
         )
 
     async def claim(

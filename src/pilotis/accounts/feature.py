@@ -11,6 +11,8 @@ from pilotis.accounts.endpoints import MailSignInEndpoints, ProofAdministrationE
 from pilotis.accounts.factors.endpoints import FactorEndpoints
 from pilotis.accounts.factors.mailed import MailedFactors
 from pilotis.accounts.factors.service import Factors
+from pilotis.accounts.identities.endpoints import OwnIdentityEndpoints
+from pilotis.accounts.identities.service import OwnIdentities
 from pilotis.accounts.imports.endpoints import ImportEndpoints
 from pilotis.accounts.imports.service import Imports
 from pilotis.accounts.mail_sign_in import MailSignIn
@@ -19,7 +21,7 @@ from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.reproofs import Reproofs
 from pilotis.accounts.service import Proofs
-from pilotis.accounts.sign_in_codes.endpoints import SignInCodeEndpoints
+from pilotis.accounts.sign_in_codes.endpoints import MemberSignInCodeEndpoints, SignInCodeEndpoints
 from pilotis.accounts.store import end_of_email
 from pilotis.accounts.tasks import periodic
 from pilotis.apps.feature import AppsFeature
@@ -44,6 +46,8 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         DeviceEndpoints,
         ImportEndpoints,
         SignInCodeEndpoints,
+        MemberSignInCodeEndpoints,
+        OwnIdentityEndpoints,
     )
     archived: ClassVar[Archived] = {
         "account_passkeys": Copied(
@@ -114,6 +118,8 @@ def feature(
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             ImportEndpoints(imports),
             SignInCodeEndpoints(oauth.social),
+            OwnIdentityEndpoints(OwnIdentities(floor.database, members.members, oauth.links)),
+            MemberSignInCodeEndpoints(oauth.social, apps.keyring.may_sign_in_members),
         ],
         jobs=[proofs.kind, sign_in.kind],
         periodic=periodic(floor.database),

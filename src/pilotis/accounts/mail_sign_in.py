@@ -198,7 +198,7 @@ class MailSignIn:
                 actor = Actor("member", unproven, client.request_id)
                 await self._claims.claim(connection, app, actor, unproven, proof.email, None)
             else:
-                require_open(app)
+                require_open(app, "email")
                 is_new = True
                 nobody = Actor("public", None, client.request_id)
                 member_id = await self._members.join(
@@ -224,7 +224,7 @@ class MailSignIn:
         async with job.transaction() as connection:
             owner = await self._members.by_email(connection, job.app_id, folded(asked.email))
             is_known = owner is not None or await self._members.unproven(connection, app, folded(asked.email))
-            if (owner.is_active if owner else is_known or app.accounts.sign_up == "open") and (
+            if (owner.is_active if owner else is_known or app.accounts.may_sign_up("email")) and (
                 app.accounts.email_code or app.accounts.email_link
             ):
                 recipient = owner.email if owner else asked.email

@@ -307,13 +307,13 @@ class Proofs:
         if app.accounts.email_verification == "required":
             raise EmailRequiredError
         writer = await self._mails.writer(app.app_id)
-        has_other_way = await self._claims.signs_in_otherwise(app.app_id, member.member_id)
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_own(connection, app, member)
             if state.email is None:
                 return
             await require_fresh(self._members, connection, app, member)
-            if not has_other_way and (state.password_hash is None or state.login_id is None):
+            has_password = state.password_hash is not None and state.login_id is not None
+            if not has_password and not await self._claims.signs_in_otherwise(connection, app.app_id, member.member_id):
                 raise LastWayInError
             await self._members.remove_email(connection, app, actor, member.member_id)
             await self._tell_former(connection, writer, member.member_id, state.email, state.language)

@@ -26,7 +26,7 @@ from pilotis.apps.types import (
     ShownSecretKey,
 )
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post, put
-from pilotis.http.api.principals import Access, ReauthenticationRequiredError, RoleRequiredError
+from pilotis.http.api.principals import Access, ReauthenticationRequiredError, Role, RoleRequiredError
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import Deleted, ItemPage, Paging
 from pilotis.members.gate.service import SecondFactorEnrolmentRequiredError
@@ -39,7 +39,13 @@ class AppEndpoints(Endpoints, tag="Apps"):
     def __init__(self, apps: Apps) -> None:
         self._apps = apps
 
-    @post("/v1/apps", access=Access.CONSOLE, status=201, creates="app_id", errors=[AppCreationNotAllowedError])
+    @post(
+        "/v1/apps",
+        access=Access.APPS,
+        status=201,
+        creates="app_id",
+        errors=[AppCreationNotAllowedError, SecondFactorEnrolmentRequiredError, ReauthenticationRequiredError],
+    )
     async def create(self, call: Call, body: NewAppName) -> CreatedApp:
         """Create an app with its first public and secret key. The secret key is shown only once.
 
@@ -81,8 +87,14 @@ class AppEndpoints(Endpoints, tag="Apps"):
 
     @post(
         "/v1/apps/:app_id/restore",
-        access=Access.CONSOLE,
-        errors=[AppNotFoundError, RoleRequiredError, AppNotDeletedError],
+        access=Access.APPS,
+        errors=[
+            AppNotFoundError,
+            RoleRequiredError,
+            AppNotDeletedError,
+            SecondFactorEnrolmentRequiredError,
+            ReauthenticationRequiredError,
+        ],
     )
     async def restore(self, call: Call, app_id: UUID) -> App:
         """Restore a deleted app within 7 days. Only its owners may."""
@@ -181,14 +193,24 @@ class KeyEndpoints(Endpoints, tag="Keys"):
         access=Access.APP_EDITOR_FRESH,
         status=201,
         creates="key_id",
-        errors=[ReauthenticationRequiredError],
+        errors=[ReauthenticationRequiredError, RoleRequiredError],
     )
     async def create_secret(self, call: Call, app_id: UUID, body: NewSecretKey) -> ShownSecretKey:
         """Create a secret key that acts for the console user on the app. It is shown only once.
 
-        A key with the role viewer has a viewer's rights, whatever its user's role.
+        A key with the role viewer has a viewer's rights, whatever its user's role. Only an owner creates one that may
+        sign members in.
         """
-        return await self._keyring.create_secret(app_id, call.actor, call.user.user_id, body.name, body.role)
+        if body.may_sign_in_members and not call.principal.may(Role.OWNER):
+            raise RoleRequiredError
+        return await self._keyring.create_secret(
+            app_id,
+            call.actor,
+            call.user.user_id,
+            body.name,
+            body.role,
+            may_sign_in_members=body.may_sign_in_members,
+        )
 
     @get("/v1/apps/:app_id/keys/secret", access=Access.APP_VIEWER)
     async def secret(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[SecretKey]:

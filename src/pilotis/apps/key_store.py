@@ -50,6 +50,7 @@ class StoredSecretKey(msgspec.Struct, frozen=True):
     created_at: datetime
     last_used_at: datetime | None
     email: str | None
+    may_sign_in_members: bool
 
 
 class UnrevokedKey(msgspec.Struct, frozen=True):
@@ -139,12 +140,14 @@ async def insert_secret_key(
     prefix: str,
     key_hash: bytes,
     role: str,
+    *,
+    may_sign_in_members: bool,
 ) -> datetime:
     """Insert a secret key's hash and return when the key was created."""
     created_at: datetime = await connection.fetchval(
         """
-        insert into pilotis.secret_keys (app_id, key_id, user_id, name, prefix, key_hash, role)
-        values ($1, $2, $3, $4, $5, $6, $7)
+        insert into pilotis.secret_keys (app_id, key_id, user_id, name, prefix, key_hash, role, may_sign_in_members)
+        values ($1, $2, $3, $4, $5, $6, $7, $8)
         returning created_at
         """,
         app_id,
@@ -154,8 +157,23 @@ async def insert_secret_key(
         prefix,
         key_hash,
         role,
+        may_sign_in_members,
     )
     return created_at
+
+
+async def may_sign_in_members(database: Database, app_id: UUID, key_id: UUID) -> bool:
+    """Return whether a secret key in force may sign members in."""
+    found = await database.fetchval(
+        """
+        select may_sign_in_members from pilotis.secret_keys
+        where app_id = $1 and key_id = $2 and revoked_at is null
+        """,
+        app_id,
+        key_id,
+        tenant=app_id,
+    )
+    return bool(found)
 
 
 async def public_key(database: Database, app_id: UUID, key_id: UUID) -> StoredPublicKey | None:
@@ -195,7 +213,8 @@ async def page_key(database: Database, app_id: UUID, origin: str) -> str | None:
 async def secret_keys(database: Database, app_id: UUID, limit: int, offset: int) -> tuple[list[StoredSecretKey], int]:
     """Return a page of the app's unrevoked secret keys with their users' e-mail, and the total count."""
     query = """
-        select k.key_id, k.prefix, k.name, k.role, k.user_id, k.created_at, k.last_used_at, u.email
+        select k.key_id, k.prefix, k.name, k.role, k.user_id, k.created_at, k.last_used_at, u.email,
+            k.may_sign_in_members
         from pilotis.secret_keys k left join pilotis.users u using (user_id)
         where k.app_id = $1 and k.revoked_at is null
     """

@@ -93,11 +93,24 @@ class Keyring:
             await record(connection, app_id, actor, "public_key.revoke", key_id, name=name)
 
     async def create_secret(
-        self, app_id: UUID, actor: Actor, user_id: UUID | None, name: str, role: KeyRole = "editor"
+        self,
+        app_id: UUID,
+        actor: Actor,
+        user_id: UUID | None,
+        name: str,
+        role: KeyRole = "editor",
+        *,
+        may_sign_in_members: bool = False,
     ) -> ShownSecretKey:
         """Create a secret key that acts for a console user, or for the operator if there is none."""
         async with self._apps.change(app_id) as connection:
-            return await add_secret_key(connection, app_id, actor, user_id, name, role=role)
+            return await add_secret_key(
+                connection, app_id, actor, user_id, name, role=role, may_sign_in_members=may_sign_in_members
+            )
+
+    async def may_sign_in_members(self, app_id: UUID, key_id: UUID) -> bool:
+        """Return whether a secret key of the app may sign members in."""
+        return await key_store.may_sign_in_members(self._database, app_id, key_id)
 
     async def secret(self, app: AppInfo, paging: Paging) -> ItemPage[SecretKey]:
         """Return a page of the app's unrevoked secret keys."""
@@ -146,6 +159,7 @@ def _secret_key(row: StoredSecretKey) -> SecretKey:
         role=row.role,
         user_id=row.user_id,
         email=row.email,
+        may_sign_in_members=row.may_sign_in_members,
         created_at=rfc3339(row.created_at),
         last_used_at=optional_rfc3339(row.last_used_at),
     )

@@ -40,15 +40,34 @@ async def add_secret_key(
     name: str,
     key_id: UUID | None = None,
     role: KeyRole = "editor",
+    *,
+    may_sign_in_members: bool = False,
 ) -> ShownSecretKey:
     """Create a secret key that acts for a console user, or for the operator if there is none."""
     key, key_id = keys.new_secret_key(app_id), key_id or uuid7()
     prefix = key[: keys.SHOWN_CHARACTERS]
     created_at = await key_store.insert_secret_key(
-        connection, app_id, key_id, user_id, name, prefix, secret_hash(key), role
+        connection,
+        app_id,
+        key_id,
+        user_id,
+        name,
+        prefix,
+        secret_hash(key),
+        role,
+        may_sign_in_members=may_sign_in_members,
     )
-    await record(connection, app_id, actor, "secret_key.create", key_id, name=name, prefix=prefix, role=role)
-    return ShownSecretKey(key_id=key_id, key=key, prefix=prefix, name=name, role=role, created_at=rfc3339(created_at))
+    more = {"may_sign_in_members": True} if may_sign_in_members else {}
+    await record(connection, app_id, actor, "secret_key.create", key_id, name=name, prefix=prefix, role=role, **more)
+    return ShownSecretKey(
+        key_id=key_id,
+        key=key,
+        prefix=prefix,
+        name=name,
+        role=role,
+        may_sign_in_members=may_sign_in_members,
+        created_at=rfc3339(created_at),
+    )
 
 
 def shown_public_key(row: key_store.StoredPublicKey) -> PublicKey:

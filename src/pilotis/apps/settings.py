@@ -28,7 +28,7 @@ from pilotis.apps.types import (
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import account_settings, json
-from pilotis.kit.account_settings import SecondFactorName
+from pilotis.kit.account_settings import SIGN_UP_METHODS, SecondFactorName
 from pilotis.kit.errors import Detail, ValidationError, invalid
 from pilotis.limits import PER_APP, Limits, contradiction, for_app, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
@@ -113,6 +113,8 @@ class AppSettings:
             given["theme"] = account_settings.Theme(accent=accent, radius=theme.radius, font=theme.font)
         if "second_factors" in given:
             given["second_factors"] = _second_factors(given["second_factors"])
+        if "sign_up_methods" in given:
+            given["sign_up_methods"] = tuple(one for one in SIGN_UP_METHODS if one in given["sign_up_methods"])
         rows: list[SignUpRow] | None = given.pop("on_sign_up", None)
         for name, function_id in hooks.items():
             if function_id is not None and not (self._is_function and await self._is_function(app_id, function_id)):
@@ -228,6 +230,7 @@ def _app_accounts(stored: account_settings.AccountSettings, *, has_passwords: bo
 def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: bool) -> dict[str, Any]:
     return {
         "sign_up": stored.sign_up,
+        "sign_up_methods": list(stored.sign_up_methods),
         "login_id_form": stored.login_id_form,
         "email_verification": stored.email_verification,
         "second_factor": stored.second_factor,

@@ -15,6 +15,7 @@ from pilotis.kit.account_settings import (
     OnMemberDelete,
     Requirement,
     SecondFactorName,
+    SignUpMethod,
     SignUpPolicy,
 )
 from pilotis.limits import PER_APP, Limits
@@ -136,7 +137,8 @@ class SignUpField(msgspec.Struct, frozen=True, kw_only=True):
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How members make accounts and prove who they are.
 
-    `sign_up: closed` stops every way by which a member makes itself. With `login_id_form: email` a login_id is an
+    `sign_up: closed` stops every way by which a member makes itself, and `sign_up_methods` names those that `open`
+    leaves. With `login_id_form: email` a login_id is an
     e-mail address. With `email_verification: required` a session is provisional until an address is verified, and with
     `second_factor: required` until a second factor is set up, one of `second_factors`. Passkeys belong to
     `passkey_domain`, and pages of `allowed_origins` may ask for them; without one, to the server's own domain and
@@ -146,6 +148,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     sign_up: SignUpPolicy
+    sign_up_methods: list[SignUpMethod]
     login_id_form: LoginIdForm
     email_verification: Requirement
     second_factor: Requirement
@@ -203,6 +206,9 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     """The account settings to change; absent ones stay as they are."""
 
     sign_up: SignUpPolicy | msgspec.UnsetType = msgspec.UNSET
+    sign_up_methods: Annotated[list[SignUpMethod], msgspec.Meta(min_length=1, max_length=4)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
     login_id_form: LoginIdForm | msgspec.UnsetType = msgspec.UNSET
     email_verification: Requirement | msgspec.UnsetType = msgspec.UNSET
     second_factor: Requirement | msgspec.UnsetType = msgspec.UNSET
@@ -291,10 +297,14 @@ KeyRole = Literal["viewer", "editor"]
 
 
 class NewSecretKey(msgspec.Struct, forbid_unknown_fields=True):
-    """A secret key to create. One with the role viewer reads whatever its user may, and changes nothing."""
+    """A secret key to create. One with the role viewer reads whatever its user may, and changes nothing.
+
+    With `may_sign_in_members`, which takes an owner, the app's own server signs members in by it.
+    """
 
     name: Name
     role: KeyRole = "editor"
+    may_sign_in_members: bool = False
 
 
 class SecretKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -310,6 +320,7 @@ class SecretKey(msgspec.Struct, frozen=True, kw_only=True):
     role: KeyRole
     user_id: UUID | None
     email: str | None
+    may_sign_in_members: bool
     created_at: str
     last_used_at: str | None
 
@@ -322,4 +333,5 @@ class ShownSecretKey(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str
     name: str
     role: KeyRole
+    may_sign_in_members: bool
     created_at: str

@@ -34,18 +34,23 @@ _SECRET = click.option(
     multiple=True,
     help="Origin that may use the public key, such as https://example.com; can be repeated.",
 )
-def create(place: Place, app: UUID, secret: bool | None, name: str, origin: tuple[str, ...]) -> Outcome:
+@click.option("--signs-members-in", is_flag=True, help="The secret key may sign in any member, for the app's server.")
+def create(
+    place: Place, app: UUID, secret: bool | None, name: str, origin: tuple[str, ...], signs_members_in: bool
+) -> Outcome:
     """Create a key and print it. A secret key is shown only once."""
     origins = _checked_origins(list(origin))
     if secret and origins:
         raise click.BadParameter("only public keys have allowed origins", param_hint="--origin")
+    if signs_members_in and not secret:
+        raise click.BadParameter("only secret keys sign members in", param_hint="--signs-members-in")
 
     async def work(on: Session) -> dict[str, Any]:
         from pilotis.apps.types import NewPublicKey
         from pilotis.http.api.principals import OPERATOR
 
         if secret:
-            made = await on.keyring.create_secret(app, OPERATOR, None, name)
+            made = await on.keyring.create_secret(app, OPERATOR, None, name, may_sign_in_members=signs_members_in)
             return {"key_id": made.key_id, "secret_key": made.key}
         shown = await on.keyring.create_public(app, OPERATOR, NewPublicKey(name, origins))
         return {"key_id": shown.key_id, "public_key": shown.key}

@@ -41,11 +41,13 @@ def selected(source: str = "", **instead: str) -> str:
 def listened(app_id: str, type_: str) -> str:
     """Return the condition that a target in an app listens to a type; both arguments are SQL expressions.
 
-    A target lists types, prefixes such as `row.*`, or `*`.
+    A target lists types, prefixes such as `row.*` and `team.member.*`, or `*`.
     """
     return f"""exists (
         select from pilotis.event_targets t where t.app_id = {app_id}
-            and ({type_} = any(t.types) or '*' = any(t.types) or split_part({type_}, '.', 1) || '.*' = any(t.types))
+            and ({type_} = any(t.types) or '*' = any(t.types) or exists (
+                select from unnest(t.types) p where right(p, 2) = '.*' and starts_with({type_}, left(p, -1))
+            ))
     )"""
 
 

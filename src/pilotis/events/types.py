@@ -11,6 +11,7 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.http.api.principals import Actor
+from pilotis.kit.event_patterns import matches
 from pilotis.kit.ids import uuid7
 
 D = TypeVar("D", bound=msgspec.Struct)
@@ -154,13 +155,6 @@ class TargetKind(Protocol):
 def encoded(*events: NewEvent) -> str:
     """Return events as the JSON text that statements read."""
     return msgspec.json.encode(events).decode()
-
-
-def matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern (a name, a prefix followed by `.*`, or `*`) matches a type's name."""
-    if pattern == "*":
-        return True
-    return name.startswith(pattern[:-1]) if pattern.endswith(".*") else pattern == name
 
 
 def row_operations(patterns: Iterable[str]) -> frozenset[str]:

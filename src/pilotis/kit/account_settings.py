@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
 
 SignUpPolicy = Literal["open", "closed"]
+SignUpMethod = Literal["password", "email", "social", "guest"]
+SIGN_UP_METHODS: tuple[SignUpMethod, ...] = get_args(SignUpMethod)
 LoginIdForm = Literal["any", "email"]
 Requirement = Literal["off", "optional", "required"]
 
@@ -63,6 +65,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     sign_up: SignUpPolicy = "open"
     """Whether members may make themselves; the app's own side always may."""
+    sign_up_methods: tuple[SignUpMethod, ...] = SIGN_UP_METHODS
+    """By which ways they may; who is a member already signs in by any."""
     login_id_form: LoginIdForm = "any"
     email_verification: Requirement = "optional"
     second_factor: Requirement = "off"
@@ -90,6 +94,10 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The rows that are made with each member."""
     sign_up_fields: tuple[SignUpField, ...] = ()
     """What these rows take from the sign-up."""
+
+    def may_sign_up(self, method: SignUpMethod) -> bool:
+        """Whether somebody may become a member in this way."""
+        return self.sign_up == "open" and method in self.sign_up_methods
 
 
 DEFAULTS = AccountSettings()

@@ -10,12 +10,14 @@ from pilotis.kit.languages import preferred
 from pilotis.members.challenges.service import HEADER, ChallengeRequiredError
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
 from pilotis.members.hooks import HookFailedError, RejectedByHookError
+from pilotis.members.known_devices.service import HEADER as DEVICE_HEADER
 from pilotis.members.service import (
     InvalidCredentialsError,
     LoginDisabledError,
     LoginIdTakenError,
     Members,
     NoPasswordError,
+    NoRobot,
     NotAGuestError,
     SignUpClosedError,
     WrongPasswordError,
@@ -96,9 +98,16 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
         """Sign a member in with login_id and password.
 
         A member that has set up a second factor gets 401 `SECOND_FACTOR_REQUIRED` with a ticket instead of tokens.
+
+        The answer's `X-Device-Token` is worth keeping: while others guess the member's password, a sign-in that sends
+        it along takes no challenge.
         """
         await self._members.require_challenge(call.app, call.header(HEADER), "signin")
-        return await self._members.sign_in(call.client, call.app, body, call.user_agent, call.header(HEADER))
+        proofs = NoRobot(call.header(HEADER), call.header(DEVICE_HEADER))
+        signed_in, device = await self._members.sign_in(call.client, call.app, body, call.user_agent, proofs)
+        if device is not None:
+            call.answer_headers.append((DEVICE_HEADER, device.encode()))
+        return signed_in
 
     @post(
         "/v1/public/app-members",

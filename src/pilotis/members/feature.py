@@ -14,6 +14,7 @@ from pilotis.members.challenges.endpoints import ChallengeEndpoints
 from pilotis.members.challenges.service import Challenges
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.events import EVENT_TYPES
+from pilotis.members.known_devices.service import KnownDevices
 from pilotis.members.password_rules import PasswordRules
 from pilotis.members.service import Members
 from pilotis.members.tasks import periodic
@@ -40,7 +41,14 @@ def feature(floor: Floor) -> MembersFeature:
     rules = PasswordRules(lambda: floor.outgoing, floor.settings.breached_passwords)
     challenges = Challenges(floor.database, floor.rate_limits, floor.signing_keys)
     members = Members(
-        floor.database, floor.sessions, floor.passwords, floor.rate_limits, floor.events, rules, challenges
+        floor.database,
+        floor.sessions,
+        floor.passwords,
+        floor.rate_limits,
+        floor.events,
+        rules,
+        challenges,
+        KnownDevices(floor.database, floor.rate_limits, floor.signing_keys),
     )
     administration = MemberAdministration(floor.database, floor.sessions, floor.passwords, floor.events, members)
     return MembersFeature(

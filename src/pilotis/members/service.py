@@ -33,7 +33,7 @@ from pilotis.http.api.principals import (
     TokenFault,
 )
 from pilotis.kit import json
-from pilotis.kit.account_settings import ChallengedAction
+from pilotis.kit.account_settings import ChallengedAction, SignUpMethod
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
@@ -57,6 +57,7 @@ from pilotis.members.gate.service import (
     settled,
 )
 from pilotis.members.hooks import Hooks, Passes, Verdict
+from pilotis.members.known_devices.service import KnownDevices
 from pilotis.members.password_rules import PasswordRules
 from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
 from pilotis.members.types import (
@@ -84,6 +85,12 @@ _MAX_PATCH_FACTOR = 4
 
 _CLAIMS_BYTES, _CLAIMS_DEPTH = 4096, 4
 _BAD_ADDRESS = "INVALID_EMAIL"
+_WAYS: Mapping[SignUpMethod, str] = {
+    "password": "with a password",
+    "email": "by mail",
+    "social": "with an account elsewhere",
+    "guest": "as a guest",
+}
 _F = TypeVar("_F", bound=Facts)
 
 # The Bidi_Control characters, and those of no width among Default_Ignorable_Code_Point (Unicode, PropList and
@@ -116,7 +123,7 @@ class LoginDisabledError(ForbiddenError):
 
 
 class SignUpClosedError(ForbiddenError):
-    """403: members of this app do not make themselves: the app's own side creates them."""
+    """403: members of this app do not make themselves, or not in this way: the app's own side creates them."""
 
     code = "SIGN_UP_CLOSED"
     message = "This app creates its members itself: nobody can sign up."
@@ -172,6 +179,13 @@ class EmailClaim(NamedTuple):
     network: str
 
 
+class NoRobot(NamedTuple):
+    """What a sign-in sends along against robots: a solved challenge, or the token of a device."""
+
+    solution: str | None
+    device: str | None
+
+
 class Members:
     """Operations of members on their own accounts."""
 
@@ -184,8 +198,10 @@ class Members:
         emitter: Events,
         password_rules: PasswordRules | None = None,
         challenges: Challenges | None = None,
+        devices: KnownDevices | None = None,
     ) -> None:
         self._challenges = challenges
+        self._devices = devices
         self._database = database
         self._sessions = sessions
         self._passwords = passwords
@@ -249,7 +265,7 @@ class Members:
         """
         if not app.allow_id_password_login:
             raise LoginDisabledError
-        require_open(app)
+        require_open(app, "password")
         if guest is not None and not guest.is_guest:
             raise NotAGuestError
         if guest is not None and guest.impersonated:
@@ -357,14 +373,15 @@ class Members:
         await self.arrivals.making(app, (), attempt)
 
     async def sign_in(
-        self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None, solution: str | None = None
-    ) -> SignedIn:
-        """Sign a member in. An unknown login_id takes as long as a wrong password and gets the same answer.
+        self, client: Client, app: AppInfo, credentials: SignIn, agent: str | None, proofs: NoRobot
+    ) -> tuple[SignedIn, str | None]:
+        """Sign a member in, and return the token of its device as well; see `KnownDevices`.
 
-        Raises `SecondFactorRequiredError` for a member that has one.
+        An unknown login_id takes as long as a wrong password and gets the same answer. Raises
+        `SecondFactorRequiredError` for a member that has one.
 
         One rate limit counts for the login_id and the client's address, another for the address alone. After a hundred
-        wrong passwords within an hour, from wherever, a sign-in takes a solved challenge as `solution`.
+        wrong passwords within an hour, from wherever, a sign-in takes one of the `proofs`.
         """
         if not app.allow_id_password_login:
             raise LoginDisabledError
@@ -375,9 +392,8 @@ class Members:
             client, app, login_id, records.Entrant, query, app.app_id, login_id, *more
         )
         key = sign_in_key(client, app, login_id)
-        if is_guessed and self._challenges is not None and "signin" not in app.accounts.challenge_on:
-            # Whoever guesses from many addresses pays for each try; the member's browser pays once.
-            await self._challenges.require_solved(app, solution)
+        if is_guessed and "signin" not in app.accounts.challenge_on:
+            await self._require_no_robot(app, account, proofs)
         password_hash = None if account is None else account.password_hash
         is_right = await self._passwords.verify(password_hash, credentials.password)
         if account is None or password_hash is None or not is_right:
@@ -392,8 +408,13 @@ class Members:
         if is_foreign(password_hash):
             password_hash = await self._rehashed(app, account.member_id, password_hash, credentials.password)
             account = msgspec.structs.replace(account, password_hash=password_hash)
+        device = None if self._devices is None else self._devices.token(app.app_id, account)
         if account.factors or not admission.is_plain:
-            return await self._sign_in_slowly(client, app, account, agent, key)
+            try:
+                return await self._sign_in_slowly(client, app, account, agent, key), device
+            except SecondFactorRequiredError as error:
+                error.headers |= {} if device is None else {"X-Device-Token": device}
+                raise
         member_id = account.member_id
         member = MemberData(member_id, account.nickname, is_guest=False, is_active=True)
         # The correct password proves that the caller is the member.
@@ -406,12 +427,20 @@ class Members:
         tokens, emitted = started
         if emitted:
             self._events.committed(app.app_id)
-        return SignedIn(
+        signed_in = SignedIn(
             member_id=member_id,
             nickname=account.nickname,
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token,
         )
+        return signed_in, device
+
+    async def _require_no_robot(self, app: AppInfo, account: records.Entrant | None, proofs: NoRobot) -> None:
+        """Whoever guesses from many addresses pays for each try; where the member has signed in before is free."""
+        if self._devices is not None and await self._devices.permits(app.app_id, account, proofs.device):
+            return
+        if self._challenges is not None:
+            await self._challenges.require_solved(app, proofs.solution)
 
     async def _require_pass(self, app: AppInfo, account: records.Entrant, passes: Passes) -> None:
         self.gate.require_pass(app, account, ["password"], passes)
@@ -484,7 +513,7 @@ class Members:
         """Create an anonymous member and sign it in."""
         if not app.allow_guest_login:
             raise LoginDisabledError
-        require_open(app)
+        require_open(app, "guest")
         member_id = GUEST_PREFIX + uuid7_text()
         if not any(row.guests for row in app.accounts.on_sign_up):
             tokens = await self._join(app, actor, member_id, None, None, None, agent, is_guest=True)
@@ -528,7 +557,7 @@ class Members:
         is_new = member_id is None
         asked = _asked(None, email, nickname, provider, None)
         if member_id is None:
-            require_open(app)
+            require_open(app, "social")
             given = passes.sign_up(app, asked)
             member_id = uuid7_text()
             await self._insert(connection, app, actor, member_id, None, None, given.nickname or nickname)
@@ -538,7 +567,7 @@ class Members:
         entrant = await self.gate.lock(connection, app.app_id, member_id)
         if entrant.is_guest:
             self.gate.examine(app, entrant, ["social"])
-            require_open(app)
+            require_open(app, "social")
             given = passes.sign_up(app, asked)
             name = given.nickname or entrant.nickname or nickname
             row = await store.promote(connection, app.app_id, member_id, None, None, name)
@@ -1099,10 +1128,11 @@ def _require_visible(login_id: str) -> None:
         raise invalid("login_id", f"A login_id has no bidirectional or zero-width characters, such as {code}.")
 
 
-def require_open(app: AppInfo) -> None:
-    """Raise `SignUpClosedError` if members of the app do not make themselves."""
-    if app.accounts.sign_up == "closed":
-        raise SignUpClosedError
+def require_open(app: AppInfo, method: SignUpMethod) -> None:
+    """Raise `SignUpClosedError` if members of the app do not make themselves in this way."""
+    if not app.accounts.may_sign_up(method):
+        is_closed = app.accounts.sign_up == "closed"
+        raise SignUpClosedError(None if is_closed else f"Nobody can sign up for this app {_WAYS[method]}.")
 
 
 def _login_id(app: AppInfo, text: str) -> str:

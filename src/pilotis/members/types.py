@@ -11,8 +11,8 @@ from pilotis.http.api.json_schemas import JsonObject
 from pilotis.http.api.schemas import Email
 from pilotis.kit.languages import Language
 
-Method = Literal["password", "social", "guest", "email_code", "email_link", "passkey", "totp", "recovery_code"]
-"""How a member has proved who it is."""
+Method = Literal["password", "social", "guest", "email_code", "email_link", "passkey", "totp", "recovery_code", "app"]
+"""How a member has proved who it is; for `app` the app's own server vouches."""
 
 # Longer than any limit on login_ids; the service checks the limit in force.
 LOGIN_ID_LENGTH = 500

@@ -45,7 +45,14 @@ from pilotis.oauth.logout.service import Logout
 from pilotis.oauth.provider_settings import ProviderSettings
 from pilotis.oauth.resources import ResourceProofs
 from pilotis.oauth.social.client import VendorClient
-from pilotis.oauth.social.endpoints import SocialCallbacks, SocialLoginEndpoints, SocialProviderEndpoints
+from pilotis.oauth.social.endpoints import (
+    IdTokenEndpoints,
+    SocialCallbacks,
+    SocialLoginEndpoints,
+    SocialProviderEndpoints,
+)
+from pilotis.oauth.social.entrance import Entrance
+from pilotis.oauth.social.id_token_sign_in import IdTokens
 from pilotis.oauth.social.providers import SocialProviders
 from pilotis.oauth.social.service import SocialLogin
 from pilotis.oauth.tasks import periodic
@@ -80,6 +87,7 @@ class OAuthFeature(Feature, frozen=True, kw_only=True, eq=False):
         MemberLinkEndpoints,
         SocialProviderEndpoints,
         SocialLoginEndpoints,
+        IdTokenEndpoints,
         SocialCallbacks,
     )
     archived: ClassVar[Archived] = {
@@ -103,7 +111,7 @@ class OAuthFeature(Feature, frozen=True, kw_only=True, eq=False):
             where="t.consumer_app_id is null and not t.is_dynamic",
         ),
         "social_providers": Copied(
-            columns="provider client_id client_secret scopes options created_at updated_at",
+            columns="provider client_id client_secret scopes client_ids options created_at updated_at",
             replaced={"is_enabled": "f"},
             secrets=[SecretColumn("client_secret", Purpose.OAUTH_SOCIAL_SECRET, "{provider}")],
         ),
@@ -163,6 +171,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
     logout = Logout(floor.database, tokens_issuer, apps.apps, members.members, floor.signing_keys, wake)
     connections = Connections(floor.database, floor.events, backchannel, issuer)
     providers = SocialProviders(floor.database, apps.apps, floor.secrets, issuer)
+    vendors, entrance = VendorClient(lambda: floor.outgoing), Entrance(members.members)
     social = SocialLogin(
         floor.database,
         apps.apps,
@@ -170,9 +179,11 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
         floor.sessions,
         floor.rate_limits,
         providers,
-        VendorClient(lambda: floor.outgoing),
+        vendors,
+        entrance,
         issuer,
     )
+    id_tokens = IdTokens(floor.database, floor.rate_limits, providers, vendors, entrance)
     links = MemberLinks(floor.database, connections)
     consent = Consent(floor.database, floor.events, tokens_issuer, floor.sessions)
 
@@ -209,6 +220,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
             MemberLinkEndpoints(links),
             SocialProviderEndpoints(providers),
             SocialLoginEndpoints(social),
+            IdTokenEndpoints(id_tokens),
             SocialCallbacks(social),
         ],
         jobs=[backchannel.kind],

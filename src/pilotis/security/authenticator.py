@@ -151,13 +151,14 @@ class Authentication:
 
     def _on_app(self, app: AppInfo, user: UserInfo, role: Role) -> AppUser:
         """Return a console user's principal, once it has a second factor where the server or the app requires one."""
-        if (self._needs_second_factor or app.accounts.team_second_factor) and user.level < 2:
-            if user.factors:
-                raise ReauthenticationRequiredError(user.factors)
-            raise SecondFactorEnrolmentRequiredError(
-                "Set up a second factor in your profile first: it is required here."
-            )
+        if self._needs_second_factor or app.accounts.team_second_factor:
+            _require_factor(user)
         return AppUser(app, user, role)
+
+    def require_factor(self, user: UserInfo) -> None:
+        """Raise the error of a console user without the second factor that the server requires."""
+        if self._needs_second_factor:
+            _require_factor(user)
 
     async def acting(self, user: AppUser, member_id: str, request_id: str) -> AppMember:
         """Return a member as whom a console user reads, and record it; 404 if the app has no such member."""
@@ -200,6 +201,13 @@ class Authentication:
             raise InvalidTokenError(message, TokenFault.WRONG_KIND)
         if not await self._sessions.revoke(CONSOLE, claims.sid):
             raise InvalidTokenError(fault=TokenFault.REVOKED)
+
+
+def _require_factor(user: UserInfo) -> None:
+    if user.level < 2:
+        if user.factors:
+            raise ReauthenticationRequiredError(user.factors)
+        raise SecondFactorEnrolmentRequiredError("Set up a second factor in your profile first: it is required here.")
 
 
 def _refuse_key(token: str) -> None:

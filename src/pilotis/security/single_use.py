@@ -75,6 +75,24 @@ async def put(
     return cast("datetime", expires_at)
 
 
+async def spend(connection: Connection, app_id: UUID, value_hash: bytes, purpose: str, lifetime: timedelta) -> bool:
+    """Record in the caller's transaction that a value of somebody else was used; False if it was used before.
+
+    Of concurrent callers one gets True once its transaction is committed; the others wait for it.
+    """
+    tag = await connection.execute(
+        """
+        insert into pilotis.single_use (app_id, hash, purpose, data, expires_at, used_at)
+        values ($1, $2, $3, '{}', now() + $4::interval, now()) on conflict (app_id, hash) do nothing
+        """,
+        app_id,
+        value_hash,
+        purpose,
+        lifetime,
+    )
+    return tag == "INSERT 0 1"
+
+
 async def is_usable(database: Database, app_id: UUID, purpose: str, text: str) -> bool:
     """Return whether a value is valid now, without using it."""
     found = await database.fetchval(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from pilotis.kit.event_patterns import matches
 from pilotis.webhooks.errors import UnknownEventTypeError
 
 ONLY_BY_TEST = "webhook.test"
@@ -22,10 +23,9 @@ def check_provider_patterns(patterns: Iterable[str], names: Collection[str]) -> 
 
 def check_patterns(patterns: Iterable[str], names: Collection[str]) -> None:
     """Raise `UnknownEventTypeError` for a pattern that no type name can ever match."""
-    words = {name.partition(".")[0] for name in names}
     for pattern in patterns:
-        word, dot, rest = pattern.partition(".")
-        if pattern == "*" or (pattern in names and pattern != ONLY_BY_TEST) or (dot and rest == "*" and word in words):
+        is_prefix = pattern.endswith(".*") and any(matches(pattern, name) for name in names)
+        if pattern == "*" or (pattern in names and pattern != ONLY_BY_TEST) or is_prefix:
             continue
         listed = ", ".join(sorted({*names} - {ONLY_BY_TEST})[:_MAX_LISTED])
         raise UnknownEventTypeError(f"There is no event type {pattern}; there are {listed}, and *.").at("event_types")

@@ -218,7 +218,6 @@ class Passkeys:
 
         Raises `PasskeyNotFoundError`, `LastWayInError`, `LastFactorError` and `ReauthenticationRequiredError`.
         """
-        has_identity = await self._links.has_identity(app.app_id, member.member_id)
         async with self._factors.change(app) as (connection, changed):
             await require_fresh(self._members, connection, app, member)
             if not await store.delete(connection, app.app_id, member.member_id, passkey_id):
@@ -226,6 +225,7 @@ class Passkeys:
             state = await self._members.lock_own(connection, app, member)
             if not await store.of_member(connection, app.app_id, member.member_id):
                 by_mail = state.email is not None and (app.accounts.email_code or app.accounts.email_link)
+                has_identity = await self._links.has_identity(connection, app.app_id, member.member_id)
                 if not (has_identity or by_mail or state.password_hash is not None):
                     raise LastWayInError
                 if app.accounts.second_factor == "required" and "totp" not in state.factors:

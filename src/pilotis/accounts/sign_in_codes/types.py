@@ -21,6 +21,19 @@ class SignInCodeRequest(msgspec.Struct, forbid_unknown_fields=True):
     state: State | None = None
 
 
+class MemberSignInCodeRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The challenge of the page or program that is to be signed in, of which it keeps the verifier (RFC 7636, S256)."""
+
+    code_challenge: Annotated[str, msgspec.Meta(max_length=128)]
+
+
+class MemberSignInCode(msgspec.Struct, frozen=True):
+    """A `code` for `/v1/auth/oauth/exchange`, and for how many seconds it is valid."""
+
+    code: str
+    expires_in: int
+
+
 class SignInCode(msgspec.Struct, frozen=True):
     """Where the browser goes: `redirect_uri` with a `code` for `/v1/auth/oauth/exchange`, and `state`."""
 

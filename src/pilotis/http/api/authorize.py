@@ -218,6 +218,8 @@ class _Ways:
             user = await self._authenticator.console_user(token)
             if role is None:
                 self._require_fresh(call, user.user)
+                if self._access.factor:
+                    self._authenticator.require_factor(user.user)
                 return user
         principal = await self._authenticator.user_on_app(token, self._app_id(values), role)
         self._require_fresh(call, principal.user)

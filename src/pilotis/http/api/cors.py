@@ -13,9 +13,8 @@ from pilotis.http.api.request import Call
 Headers = list[tuple[bytes, bytes]]
 
 _ALLOWED_HEADERS = (
-    b"authorization, content-type, x-public-key, x-capability, x-challenge-token, x-request-id, idempotency-key, dpop, "
-    b"range"
-    b", last-event-id"
+    b"authorization, content-type, x-public-key, x-capability, x-challenge-token, x-device-token, x-request-id"
+    b", idempotency-key, dpop, range, last-event-id"
     b", tus-resumable, upload-length, upload-defer-length, upload-metadata, upload-concat, upload-offset"
     b", upload-checksum"
 )
@@ -24,6 +23,7 @@ _EXPOSED_HEADERS = (
     b", content-range, content-disposition, last-modified, location, tus-resumable, tus-version, tus-extension"
     b", tus-max-size, tus-checksum-algorithm, upload-offset, upload-length, upload-metadata"
     b", upload-expires, upload-file-id, www-authenticate, dpop-nonce, date, idempotent-replayed, x-pilotis-version"
+    b", x-device-token"
 )
 _READABLE = [
     (b"access-control-expose-headers", _EXPOSED_HEADERS),

@@ -61,6 +61,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     SECRET_KEY: ClassVar[Access]
     REFRESH_TOKEN: ClassVar[Access]
     CONSOLE: ClassVar[Access]
+    APPS: ClassVar[Access]
     APP_VIEWER: ClassVar[Access]
     APP_EDITOR: ClassVar[Access]
     APP_OWNER: ClassVar[Access]
@@ -74,6 +75,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     provisional: bool = False
     fresh: bool = False
     """Whether a console user must have proved recently who it is."""
+    factor: bool = False
+    """Whether a console user needs the second factor that the server requires; for apps, `role` implies it."""
 
     def takes(self, *credentials: Credential) -> bool:
         """Whether exactly these credentials together are sufficient."""
@@ -152,6 +155,7 @@ Access.ACCOUNT = Access(any_of=Access.MEMBER.any_of, provisional=True)
 Access.SECRET_KEY = Access(any_of=_sets((Credential.PUBLIC_KEY, Credential.SECRET_KEY)))
 Access.REFRESH_TOKEN = Access(any_of=_sets((Credential.REFRESH,)))
 Access.CONSOLE = console()
+Access.APPS = Access(any_of=Access.CONSOLE.any_of, factor=True)
 Access.APP_VIEWER = console(Role.VIEWER)
 Access.APP_EDITOR = console(Role.EDITOR)
 Access.APP_OWNER = console(Role.OWNER)
@@ -630,6 +634,9 @@ class Authenticator(Protocol):
 
     async def app(self, app_id: UUID) -> AppInfo:
         """Return the app that a member's token names."""
+
+    def require_factor(self, user: UserInfo) -> None:
+        """Raise the error of a console user without the second factor that the server requires."""
 
     async def console_user(self, token: str) -> ConsoleUser:
         """Return the console user of an access token."""

@@ -38,7 +38,7 @@ _TICKET_PREFIX = "sf_"
 # face or code.
 _STRONG: frozenset[str] = frozenset(("passkey", "totp", "recovery_code"))
 _MAILED: Method = "email_code"
-_AMR = {"password": "pwd", "social": "fed", "email_code": "otp", "email_link": "otp", "passkey": "hwk"}
+_AMR = {"password": "pwd", "social": "fed", "email_code": "otp", "email_link": "otp", "passkey": "hwk", "app": "fed"}
 
 
 class MemberInactiveError(ForbiddenError):
@@ -57,6 +57,13 @@ class MemberBannedError(ForbiddenError):
     def __init__(self, until: datetime) -> None:
         super().__init__()
         self.extra = {"until": rfc3339(until)}
+
+
+class SignInNotAllowedError(ForbiddenError):
+    """403: signing members in takes a secret key that an owner has created with `may_sign_in_members`."""
+
+    code = "SIGN_IN_NOT_ALLOWED"
+    message = "Send a secret key that may sign members in; an owner creates it with may_sign_in_members."
 
 
 class EmailNotVerifiedError(ForbiddenError):

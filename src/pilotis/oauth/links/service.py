@@ -6,7 +6,7 @@ from uuid import UUID
 
 from asyncpg import Connection
 
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.kit.clock import rfc3339
@@ -42,9 +42,15 @@ class MemberLinks:
         """Unlink a member's accounts at a vendor; raises `IdentityNotFoundError`."""
         await self._require(app_id, member_id)
         async with self._database.transaction(app_id) as connection:
-            if not await store.delete_identities(connection, app_id, member_id, provider):
-                raise IdentityNotFoundError
-            await record(connection, app_id, actor, "member.unlink", member_id, provider=provider)
+            await self.unlink_own(connection, app_id, actor, member_id, provider)
+
+    async def unlink_own(
+        self, connection: Connection, app_id: UUID, actor: Actor, member_id: str, provider: str
+    ) -> None:
+        """Unlink accounts of a member that there is, in the caller's transaction; raises `IdentityNotFoundError`."""
+        if not await store.delete_identities(connection, app_id, member_id, provider):
+            raise IdentityNotFoundError
+        await record(connection, app_id, actor, "member.unlink", member_id, provider=provider)
 
     async def link(
         self, connection: Connection, app_id: UUID, member_id: str, provider: str, subject: str, email: str | None
@@ -59,9 +65,9 @@ class MemberLinks:
         await store.delete_all_identities(connection, app_id, member_id)
         await self._connections.end_all(connection, app_id, actor, member_id)
 
-    async def has_identity(self, app_id: UUID, member_id: str) -> bool:
+    async def has_identity(self, connection: Connection | TenantDatabase, app_id: UUID, member_id: str) -> bool:
         """Return whether a member signs in with an account at a vendor."""
-        return bool(await store.identities(self._database, app_id, member_id))
+        return await store.has_identity(connection, app_id, member_id)
 
     async def consents(
         self, app: AppInfo, member_id: str, paging: Paging, wanted_language: str | None

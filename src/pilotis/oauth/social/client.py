@@ -11,17 +11,27 @@ import hashlib
 import hmac
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 
+from pilotis.db.batching import SingleFlight
 from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import OutgoingError, OutgoingRequest
 from pilotis.oauth.social.id_tokens import UnknownKeyError, apple_secret, verified_claims
 from pilotis.oauth.social.types import ProviderOptions
-from pilotis.oauth.social.vendors import Profile, Vendor, VendorError, at, from_claims, from_userinfo, vendor_of
+from pilotis.oauth.social.vendors import (
+    Profile,
+    Vendor,
+    VendorError,
+    VendorUnreachableError,
+    at,
+    from_claims,
+    from_userinfo,
+    vendor_of,
+)
 
 _SECONDS = 10.0
 _MAX_BYTES = 64 * 1024
@@ -42,6 +52,8 @@ class Account(NamedTuple):
     secret: str | None
     scopes: list[str]
     options: ProviderOptions
+    client_ids: Sequence[str] = ()
+    """The app's other programs, whose tokens count as well where a page or a phone got them from the vendor."""
 
 
 class Returned(NamedTuple):
@@ -94,6 +106,7 @@ class VendorClient:
     def __init__(self, outgoing: Callable[[], Outgoing]) -> None:
         self._outgoing = outgoing
         self._documents: OrderedDict[tuple[str, str], _Cached] = OrderedDict()
+        self._reads: SingleFlight[Any] = SingleFlight()
 
     async def vendor(self, account: Account) -> Vendor:
         """Return the vendor of an account, with the addresses that an issuer's discovery document gives.
@@ -134,6 +147,21 @@ class VendorClient:
         emails = None if vendor.emails is None else await self._get(vendor.emails, bearer)
         return from_userinfo(vendor, await self._get(vendor.userinfo, bearer), emails)
 
+    async def recognised(self, account: Account, id_token: str, nonce: str, max_age: float) -> Profile:
+        """Return whose an ID token is that the vendor gave to a page or a program of the app.
+
+        It is for one of the account's clients, contains the nonce, and was issued at most `max_age` seconds ago. Raises
+        `VendorUnreachableError`, or `VendorError` for an invalid token.
+        """
+        vendor = await self.vendor(account)
+        if not vendor.issuers or vendor.jwks is None:
+            raise VendorError("The vendor gives no ID tokens.")
+        # Apple's programs send it the hash of their nonce, Google's the nonce.
+        expected = hashlib.sha256(nonce.encode()).hexdigest() if vendor.kind == "apple" else nonce
+        client_ids = [account.client_id, *account.client_ids]
+        claims = await self._claims(vendor, vendor.jwks, id_token, client_ids, expected, max_age)
+        return _profile(vendor, account, claims)
+
     async def _exchange(self, vendor: Vendor, account: Account, returned: Returned) -> _Tokens:
         form = {
             "grant_type": "authorization_code",
@@ -161,7 +189,7 @@ class VendorClient:
     async def _from_id_token(self, vendor: Vendor, account: Account, returned: Returned, tokens: _Tokens) -> Profile:
         if tokens.id_token is None or vendor.jwks is None:
             raise VendorError("The vendor returned no ID token.")
-        claims = await self._claims(vendor, vendor.jwks, tokens.id_token, account.client_id, returned.nonce)
+        claims = await self._claims(vendor, vendor.jwks, tokens.id_token, [account.client_id], returned.nonce)
         if vendor.userinfo is not None and tokens.access_token is not None and "email" not in claims:
             bearer = {"Authorization": f"Bearer {tokens.access_token}"}
             more = _decoded(await self._get(vendor.userinfo, bearer), dict[str, Any])
@@ -171,20 +199,28 @@ class VendorClient:
             claims = {**more, **claims}
         if vendor.kind == "apple" and returned.user is not None:
             claims = {**claims, "name": _apple_name(returned.user)}
-        if vendor.kind != "oidc":
-            return from_claims(claims, trusts_email=True)
-        # Subjects are unique within an issuer: a provider whose issuer changes must not reach the accounts of the old
-        # one.
-        profile = from_claims(claims, trusts_email=account.options.trust_email)
-        return msgspec.structs.replace(profile, subject=f"{claims['iss']} {profile.subject}")
+        return _profile(vendor, account, claims)
 
-    async def _claims(self, vendor: Vendor, jwks: str, token: str, client_id: str, nonce: str) -> dict[str, Any]:
+    async def _claims(
+        self,
+        vendor: Vendor,
+        jwks: str,
+        token: str,
+        client_ids: Sequence[str],
+        nonce: str,
+        max_age: float | None = None,
+    ) -> dict[str, Any]:
         seconds = _KEYS_SECONDS
         while True:
             keys: _KeySet = await self._cached("keys", jwks, seconds, self._keys)
             try:
                 return verified_claims(
-                    token, keys.keys[:_MAX_KEYS], issuers=vendor.issuers, client_id=client_id, nonce=nonce
+                    token,
+                    keys.keys[:_MAX_KEYS],
+                    issuers=vendor.issuers,
+                    client_ids=client_ids,
+                    nonce=nonce,
+                    max_age=max_age,
                 )
             except UnknownKeyError:
                 if seconds == _ASK_AGAIN_SECONDS:
@@ -195,22 +231,31 @@ class VendorClient:
         url = issuer.rstrip("/") + "/.well-known/openid-configuration"
         found = _decoded(await self._get(url, {}), _Discovered)
         if found.issuer != issuer:
-            raise VendorError("The discovery document belongs to another issuer.")
+            raise VendorUnreachableError("The discovery document belongs to another issuer.")
         if not found.authorization_endpoint.startswith(("https://", "http://")):
-            raise VendorError("The issuer's authorization endpoint is not a web address.")
+            raise VendorUnreachableError("The issuer's authorization endpoint is not a web address.")
         return found
 
     async def _keys(self, url: str) -> _KeySet:
         return _decoded(await self._get(url, {}), _KeySet)
 
-    async def _cached(self, what: str, url: str, seconds: float, read: Callable[[str], Any]) -> Any:
+    async def _cached(self, what: str, url: str, seconds: float, read: Callable[[str], Awaitable[Any]]) -> Any:
+        """Return a document that was read at most so many seconds ago; concurrent callers read it once."""
+
+        async def current() -> Any:
+            found = self._known(what, url, seconds)
+            if found is None:
+                found = self._documents[what, url] = _Cached(await read(url), time.monotonic())
+                while len(self._documents) > _MAX_CACHED:
+                    self._documents.popitem(last=False)
+            return found.value
+
+        known = self._known(what, url, seconds)
+        return await self._reads.run((what, url), current) if known is None else known.value
+
+    def _known(self, what: str, url: str, seconds: float) -> _Cached | None:
         found = self._documents.get((what, url))
-        if found is None or time.monotonic() - found.at > seconds:
-            found = _Cached(await read(url), time.monotonic())
-            self._documents[what, url] = found
-            while len(self._documents) > _MAX_CACHED:
-                self._documents.popitem(last=False)
-        return found.value
+        return None if found is None or time.monotonic() - found.at > seconds else found
 
     async def _get(self, url: str, headers: Mapping[str, str]) -> bytes:
         return await self._send("GET", url, headers, None)
@@ -223,10 +268,18 @@ class VendorClient:
                 request, reach=Reach.SERVER, seconds=_SECONDS, max_bytes=_MAX_BYTES, tenant=urlsplit(url).hostname
             )
         except OutgoingError as error:
-            raise VendorError(f"The vendor cannot be reached: {error.failure.value}.") from None
+            raise VendorUnreachableError(f"The vendor cannot be reached: {error.failure.value}.") from None
         if response.status != 200 or response.is_truncated:
-            raise VendorError(f"The vendor answered with {response.status}, or with too large a response.")
+            raise VendorUnreachableError(f"The vendor answered with {response.status}, or with too large a response.")
         return response.body
+
+
+def _profile(vendor: Vendor, account: Account, claims: Mapping[str, Any]) -> Profile:
+    if vendor.kind != "oidc":
+        return from_claims(claims, trusts_email=True)
+    # Subjects are unique within an issuer: a provider whose issuer changes must not reach the accounts of the old one.
+    profile = from_claims(claims, trusts_email=account.options.trust_email)
+    return msgspec.structs.replace(profile, subject=f"{claims['iss']} {profile.subject}")
 
 
 def challenge_of(verifier: str) -> str:
@@ -259,4 +312,4 @@ def _decoded(body: bytes, type_: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=type_)
     except msgspec.DecodeError:
-        raise VendorError("The vendor's response is not the JSON of its protocol.") from None
+        raise VendorUnreachableError("The vendor's response is not the JSON of its protocol.") from None

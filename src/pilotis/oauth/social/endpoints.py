@@ -14,7 +14,10 @@ from pilotis.http.replies.redirect import Redirect
 from pilotis.http.replies.reply import Answer, Reply
 from pilotis.kit import json
 from pilotis.kit.errors import RateLimitedError
-from pilotis.members.gate.service import MemberInactiveError
+from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
+from pilotis.members.hooks import HookFailedError, RejectedByHookError
+from pilotis.members.service import SignUpClosedError
+from pilotis.members.types import SignedIn
 from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.flow.endpoints import explained
 from pilotis.oauth.flow.texts import language
@@ -23,16 +26,20 @@ from pilotis.oauth.social.errors import (
     CodeChallengeRequiredError,
     IdentityTakenError,
     InvalidCodeError,
+    InvalidIdTokenError,
     InvalidRedirectUriError,
     ProviderNotEnabledError,
+    ProviderUnavailableError,
     TooManySocialProvidersError,
 )
+from pilotis.oauth.social.id_token_sign_in import IdTokens
 from pilotis.oauth.social.providers import SocialProviderNotFoundError, SocialProviders
 from pilotis.oauth.social.service import SocialLogin
 from pilotis.oauth.social.types import (
     DeletedProvider,
     Exchange,
     Exchanged,
+    IdTokenSignIn,
     SocialLoginQuery,
     SocialLoginUrl,
     SocialProvider,
@@ -108,6 +115,43 @@ class SocialLoginEndpoints(Endpoints, tag="OAuth"):
         A code is valid for 60 seconds and can be used once; a second use ends the session of the first.
         """
         return Reply(json.encode(await self._social.exchange(call.client, body, call.user_agent)), headers=NOT_STORED)
+
+
+class IdTokenEndpoints(Endpoints, tag="App member authentication"):
+    """The sign-in of a member by a vendor's own button."""
+
+    def __init__(self, id_tokens: IdTokens) -> None:
+        self._id_tokens = id_tokens
+
+    @post(
+        "/v1/public/app-members/id-token-sign-in",
+        access=Access.PUBLIC_KEY,
+        errors=[
+            ProviderNotEnabledError,
+            ProviderUnavailableError,
+            InvalidIdTokenError,
+            IdentityTakenError,
+            MemberInactiveError,
+            MemberBannedError,
+            SecondFactorRequiredError,
+            SignUpClosedError,
+            RejectedByHookError,
+            HookFailedError,
+            RateLimitedError,
+        ],
+        returns=SignedIn,
+    )
+    async def sign_in(self, call: Call, body: IdTokenSignIn) -> Reply:
+        """Sign a member in by the ID token that a vendor's own button gave, such as Google One Tap.
+
+        The answer is 201 if that has made the member, else 200. With a member's access token as bearer, the account at
+        the vendor becomes another way for that member to sign in; a guest becomes a member. A token serves once, within
+        ten minutes of its issue.
+        """
+        signed_in, is_new = await self._id_tokens.sign_in(
+            call.client, call.app, body, call.principal.member, call.user_agent
+        )
+        return Reply(json.encode(signed_in), status=201 if is_new else 200, headers=NOT_STORED)
 
 
 class SocialCallbacks(Endpoints, tag="Pages"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotis.kit.errors import BadRequestError, ConflictError
+from pilotis.kit.errors import BadRequestError, ConflictError, UnauthorizedError, UnavailableError
 
 
 class ProviderNotEnabledError(BadRequestError):
@@ -45,3 +45,17 @@ class IdentityTakenError(ConflictError):
 
     code = "IDENTITY_TAKEN"
     message = "This account is already linked to another member. Sign in with it instead of linking it."
+
+
+class InvalidIdTokenError(UnauthorizedError):
+    """401: a vendor's ID token is not valid for this app and nonce, is older than ten minutes, or was used before."""
+
+    code = "INVALID_ID_TOKEN"
+    message = "The ID token is not valid for this app and nonce, is older than ten minutes, or was used before."
+
+
+class ProviderUnavailableError(UnavailableError):
+    """503: the provider of social login could not be asked for its keys."""
+
+    code = "PROVIDER_UNAVAILABLE"
+    message = "The provider could not be asked for its keys. Try again shortly."

@@ -16,7 +16,8 @@ from pilotis.kit.crypto import from_base64url
 from pilotis.oauth.social.vendors import VendorError
 
 _KEY_TYPES = {"RS256": "RSA", "ES256": "EC"}
-_CLOCK_SECONDS = 60
+CLOCK_SECONDS = 60
+"""How far a vendor's clock may be from ours."""
 _MAX_CHARACTERS = 32_768
 _SECRET_SECONDS = 300
 _MAX_HEADER = 2048
@@ -38,10 +39,15 @@ def verified_claims(
     keys: Sequence[dict[str, Any]],
     *,
     issuers: Sequence[str],
-    client_id: str,
+    client_ids: Sequence[str],
     nonce: str,
+    max_age: float | None = None,
 ) -> dict[str, Any]:
-    """Return the claims of an ID token; `keys` are JWKs. Raises `UnknownKeyError`, or another `VendorError`."""
+    """Return the claims of an ID token for one of the clients; `keys` are JWKs.
+
+    A token that was issued more than `max_age` seconds ago is invalid. Raises `UnknownKeyError`, or another
+    `VendorError`.
+    """
     header = _header(token)
     if header.alg not in _KEY_TYPES or header.crit is not None:
         raise VendorError("The ID token is not signed by RS256 or ES256.")
@@ -51,7 +57,9 @@ def verified_claims(
         raise UnknownKeyError("The ID token does not name a key of the vendor.")
     public: dict[str, Any] = {name: found[0][name] for name in _PUBLIC if name in found[0]}
     claims = _signed_claims(token, public, header.alg)
-    _check_claims(claims, issuers, client_id, nonce)
+    _check_origin(claims, issuers, client_ids)
+    _check_times(claims, max_age)
+    _check_nonce(claims, nonce)
     return claims
 
 
@@ -100,18 +108,38 @@ def _header(token: str) -> _Header:
         raise VendorError("The vendor's ID token is malformed.") from None
 
 
-def _check_claims(claims: dict[str, Any], issuers: Sequence[str], client_id: str, nonce: str) -> None:
+def _check_origin(claims: dict[str, Any], issuers: Sequence[str], client_ids: Sequence[str]) -> None:
     if claims.get("iss") not in issuers:
         raise VendorError("The ID token is from another issuer.")
-    audience = claims.get("aud")
-    is_ours = audience == client_id or (isinstance(audience, list) and client_id in audience)
-    if not is_ours or claims.get("azp", client_id) != client_id:
+    named = claims.get("aud")
+    audiences = named if isinstance(named, list) else [named]
+    # Of several audiences the one that asked for the token is the authorized party (steps 3 to 5).
+    party = claims.get("azp", audiences[0] if len(audiences) == 1 else None)
+    if not any(one in client_ids for one in audiences) or party not in client_ids:
         raise VendorError("The ID token is for another client.")
-    now, expires, issued = time.time(), claims.get("exp"), claims.get("iat", 0)
-    if not isinstance(expires, int | float) or isinstance(expires, bool) or expires < now - _CLOCK_SECONDS:
+
+
+def _check_times(claims: dict[str, Any], max_age: float | None) -> None:
+    now, expires, issued = time.time(), _time(claims, "exp"), _time(claims, "iat")
+    if expires is None or expires < now - CLOCK_SECONDS:
         raise VendorError("The ID token has expired.")
-    if not isinstance(issued, int | float) or issued > now + _CLOCK_SECONDS:
-        raise VendorError("The ID token was issued in the future.")
+    if issued is None or issued > now + CLOCK_SECONDS:
+        raise VendorError("The ID token was issued in the future, or does not say when.")
+    if max_age is not None and issued < now - max_age - CLOCK_SECONDS:
+        raise VendorError("The ID token was issued too long ago.")
+
+
+def _time(claims: dict[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _check_nonce(claims: dict[str, Any], nonce: str) -> None:
     given = claims.get("nonce")
     if not isinstance(given, str) or not hmac.compare_digest(given.encode(), nonce.encode()):
         raise VendorError("The ID token has the nonce of another request.")
+
+
+def signed_part(token: str) -> bytes:
+    """Return what the signature of a token covers, in one form only: a signature can be written in several."""
+    return token.rpartition(".")[0].encode()

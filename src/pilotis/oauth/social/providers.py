@@ -68,7 +68,13 @@ class SocialProviders:
             before = await store.provider(connection, app_id, name)
             if before is None and await store.count_providers(connection, app_id) >= _MAX_PROVIDERS:
                 raise TooManySocialProvidersError
-            fields: dict[str, Any] = {"client_id": None, "client_secret": None, "scopes": [], "is_enabled": True}
+            fields: dict[str, Any] = {
+                "client_id": None,
+                "client_secret": None,
+                "scopes": [],
+                "client_ids": [],
+                "is_enabled": True,
+            }
             if before is not None:
                 fields |= msgspec.structs.asdict(before)
             options = _options(before)
@@ -105,7 +111,7 @@ class SocialProviders:
         if row.client_secret is not None:
             secrets = await self._secrets.app(app_id)
             secret = secrets.decrypt(Purpose.OAUTH_SOCIAL_SECRET, name, row.client_secret).decode()
-        return Account(name, row.client_id, secret, row.scopes, _options(row))
+        return Account(name, row.client_id, secret, row.scopes, _options(row), row.client_ids)
 
     def redirect_uri(self, name: str) -> str:
         """Return the URL to which a vendor redirects the browser."""
@@ -121,6 +127,8 @@ class SocialProviders:
             raise invalid("options.issuer", "A provider that is not built in needs an issuer.")
         if kind != "oidc" and (options.issuer is not None or options.trust_email):
             raise invalid("options", "issuer and trust_email are only for providers that are not built in.")
+        if fields["client_ids"] and not vendor_of(name).gives_id_tokens:
+            raise invalid("client_ids", "client_ids are for providers with ID tokens, which this one does not give.")
         if options.issuer is not None and not options.issuer.startswith("https://"):
             self._require_loopback("options.issuer", "An issuer must begin with https://.")
         if kind == "apple":
@@ -145,6 +153,7 @@ class SocialProviders:
             client_id=row.client_id,
             has_secret=row.client_secret is not None,
             scopes=row.scopes,
+            client_ids=row.client_ids,
             is_enabled=row.is_enabled,
             options=_options(row),
             redirect_uri=self.redirect_uri(name),

@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import hmac
 from datetime import timedelta
-from functools import partial
 from urllib.parse import urlencode
 from uuid import UUID
 
 import msgspec
 import structlog
-from asyncpg import Connection
 
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import Actor, AppInfo, Client, ImpersonationNotAllowedError, InvalidTokenError
+from pilotis.http.api.principals import AppInfo, Client, ImpersonationNotAllowedError, InvalidTokenError
 from pilotis.kit.crypto import random_token
 from pilotis.kit.errors import PilotisError
 from pilotis.kit.ids import uuid7
-from pilotis.kit.mail_addresses import folded
 from pilotis.members.arrivals.service import is_about_profile
 from pilotis.members.arrivals.types import MemberRows
 from pilotis.members.gate.service import settled
 from pilotis.members.hooks import Passes
-from pilotis.members.service import EmailTakenError, Members
+from pilotis.members.service import Members
 from pilotis.oauth import settings_store
 from pilotis.oauth.clients import OAuthClientNotFoundError
 from pilotis.oauth.errors import InvalidRequestError
@@ -40,6 +37,7 @@ from pilotis.oauth.records import KnownClient, Provider
 from pilotis.oauth.registry import find_client
 from pilotis.oauth.social import sign_in_codes, store
 from pilotis.oauth.social.client import Account, Returned, VendorClient, challenge_of
+from pilotis.oauth.social.entrance import Arrival, Entered, Entrance
 from pilotis.oauth.social.errors import (
     CodeChallengeRequiredError,
     IdentityTakenError,
@@ -69,14 +67,9 @@ _STATE_LIFETIME = timedelta(minutes=10)
 _CODE_LIFETIME = timedelta(seconds=60)
 ACCOUNT_PAGE = "sign-in"
 """The account page to which a vendor sends a member back; it goes on to where the member was."""
-_ATTEMPTS = 3
 _DECLINED = frozenset(("access_denied", "user_cancelled_authorize", "user_cancelled_login", "user_denied"))
 
 _log = structlog.get_logger("pilotis.oauth")
-
-
-class _RacedError(Exception):
-    """The account at the vendor has been linked to a member concurrently."""
 
 
 class SocialLogin:
@@ -91,6 +84,7 @@ class SocialLogin:
         rate_limits: RateLimits,
         providers: SocialProviders,
         vendors: VendorClient,
+        entrance: Entrance,
         issuer: str,
     ) -> None:
         self._database = database
@@ -100,6 +94,7 @@ class SocialLogin:
         self._rate_limits = rate_limits
         self._providers = providers
         self._vendors = vendors
+        self._entrance = entrance
         self._issuer = issuer
         self.codes = SignInCodes(database, members, sessions, f"{issuer}/oauth/consent")
 
@@ -196,44 +191,39 @@ class SocialLogin:
                 raise InvalidCodeError
             app = await self._apps.by_id(app_id)
             if given.code.startswith(sign_in_codes.PREFIX):
-                return await self._taken_over(app, given, agent)
-            for _ in range(_ATTEMPTS):
-                try:
-                    return await self._members.hooks.passing(
-                        app, client, partial(self._exchange, client, app, given, agent)
-                    )
-                except (_RacedError, EmailTakenError):
-                    continue
-                except PilotisError as error:
-                    if is_about_profile(error):
-                        # Whoever has to choose another name needs more than a minute.
-                        await single_use.prolong(self._database, app_id, _CODE_PURPOSE, given.code, _STATE_LIFETIME)
-                    raise
-            raise InvalidCodeError
+                return await self._taken_over(client, app, given, agent)
+            try:
+                return await self._exchange(client, app, given, agent)
+            except PilotisError as error:
+                if is_about_profile(error):
+                    # Whoever has to choose another name needs more than a minute.
+                    await single_use.prolong(self._database, app_id, _CODE_PURPOSE, given.code, _STATE_LIFETIME)
+                raise
         except (InvalidCodeError, AppNotFoundError):
             await self._rate_limits.count(client, None, "oauth_exchange_failures")
             client.standing = None
             raise InvalidCodeError from None
 
-    async def _taken_over(self, app: AppInfo, given: Exchange, agent: str | None) -> Exchanged:
+    async def _taken_over(self, client: Client, app: AppInfo, given: Exchange, agent: str | None) -> Exchanged:
         """Take over a sign-in on a page of the server; a second use of the code ends the session of the first."""
 
         def verify(challenge: str) -> None:
             if not hmac.compare_digest(challenge_of(given.code_verifier).encode(), challenge.encode()):
                 raise InvalidCodeError
 
-        taken = await self.codes.take(app, given.code, verify, agent)
+        taken = await self.codes.take(app, client, given.code, verify, agent)
         if taken is None:
             used = await self.codes.given(app.app_id, given.code)
             if used is not None:
                 verify(used.code_challenge)
                 await self._sessions.revoke(app.app_id, used.session_id)
             raise InvalidCodeError
+        member = settled(taken.outcome)
         return Exchanged(
-            member_id=taken.member_id,
-            nickname=taken.nickname,
-            access_token=taken.tokens.access_token,
-            refresh_token=taken.tokens.refresh_token,
+            member_id=member.member_id,
+            nickname=member.nickname,
+            access_token=member.access_token,
+            refresh_token=member.refresh_token,
             token_type="Bearer",  # noqa: S106 - a name
             expires_in=app.limits.access_token_seconds,
             provider=taken.method,
@@ -241,53 +231,34 @@ class SocialLogin:
             request_id=None,
         )
 
-    async def _exchange(
-        self, client: Client, app: AppInfo, given: Exchange, agent: str | None, passes: Passes
-    ) -> Exchanged:
-        return await self._members.arrivals.making(
-            app, passes.rows, partial(self._exchange_within, client, app, given, agent, passes)
-        )
-
-    async def _exchange_within(
-        self, client: Client, app: AppInfo, given: Exchange, agent: str | None, passes: Passes, rows: MemberRows
-    ) -> Exchanged:
-        app_id = app.app_id
-        actor = Actor("public", None, client.request_id)
-        async with self._database.transaction(app_id) as connection:
-            kept = await single_use.consume(connection, app_id, _CODE_PURPOSE, given.code)
-            if kept is not None:
+    async def _exchange(self, client: Client, app: AppInfo, given: Exchange, agent: str | None) -> Exchanged:
+        async def within(passes: Passes, rows: MemberRows) -> tuple[Recognised, Entered] | None:
+            async with self._database.transaction(app.app_id) as connection:
+                kept = await single_use.consume(connection, app.app_id, _CODE_PURPOSE, given.code)
+                if kept is None:
+                    return None
                 found = msgspec.convert(kept, Recognised)
                 _require_verifier(found, given)
-                known = await store.use_identity(
-                    connection, app_id, found.provider, found.subject, found.email, found.email_verified
+                account = Profile(
+                    subject=found.subject,
+                    email=found.email,
+                    email_verified=found.email_verified,
+                    name=found.name,
+                    picture=found.picture,
                 )
-                if known is not None and found.member_id not in {None, known}:
-                    raise IdentityTakenError
-                member_id = known or found.member_id or await self._member_by_email(connection, app_id, found)
-                entered, linked = await self._members.sign_in_elsewhere(
-                    connection,
-                    app,
-                    actor,
-                    found.provider.lower(),
-                    member_id,
-                    found.name,
-                    found.email if found.email_verified else None,
-                    found.session_id,
-                    agent,
-                    passes,
-                    rows,
-                    given.profile,
-                )
-                if known is None:
-                    await self._link(connection, app_id, found, linked)
-        if kept is None:
-            used = await single_use.used_data(self._database, app_id, _CODE_PURPOSE, given.code)
+                arrival = Arrival(found.provider, account, found.member_id, found.session_id, given.profile)
+                return found, await self._entrance.enter(connection, app, client, arrival, agent, passes, rows)
+
+        result = await self._entrance.attempt(app, client, within)
+        if result is None:
+            used = await single_use.used_data(self._database, app.app_id, _CODE_PURPOSE, given.code)
             if used is not None:
                 found = msgspec.convert(used, Recognised)
                 _require_verifier(found, given)
-                await self._sessions.revoke(app_id, found.session_id)
+                await self._sessions.revoke(app.app_id, found.session_id)
             raise InvalidCodeError
-        member = settled(entered)
+        found, entered = result
+        member = settled(entered.outcome)
         return Exchanged(
             member_id=member.member_id,
             nickname=member.nickname,
@@ -296,35 +267,9 @@ class SocialLogin:
             token_type="Bearer",  # noqa: S106 - a name
             expires_in=app.limits.access_token_seconds,
             provider=found.provider,
-            is_new_member=member_id is None,
+            is_new_member=entered.is_new,
             request_id=found.request_id,
         )
-
-    async def _member_by_email(self, connection: Connection, app_id: UUID, found: Recognised) -> str | None:
-        """Return the member with an address that a mail or another vendor has verified, if the app links by address.
-
-        A login_id never counts: anyone who signs up first with another person's address would get that person's
-        account.
-        """
-        if found.email is None or not found.email_verified or not await store.links_by_email(connection, app_id):
-            return None
-        owner = await self._members.by_email(connection, app_id, folded(found.email))
-        return owner.member_id if owner else await store.member_with_email(connection, app_id, found.email)
-
-    async def _link(self, connection: Connection, app_id: UUID, found: Recognised, member_id: str) -> None:
-        """Link the account at the vendor to the member; raises `_RacedError` if it has just been linked."""
-        inserted = await store.insert_identity(
-            connection,
-            app_id,
-            found.provider,
-            found.subject,
-            member_id,
-            found.email,
-            found.email_verified,
-            found.picture,
-        )
-        if not inserted:
-            raise _RacedError
 
     async def _recognise(self, client: KnownClient, state: State, text: str, parameters: Parameters) -> str:
         """Get the profile from the vendor, and return the code for the page."""

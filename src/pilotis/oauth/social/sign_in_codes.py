@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 from uuid import UUID
 
 import msgspec
+from asyncpg import Connection
 
 from pilotis.db.pool import Database
-from pilotis.http.api.principals import AppInfo, InvalidTokenError, MemberInfo, TokenFault
+from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError, MemberInfo, TokenFault
 from pilotis.kit.errors import invalid
 from pilotis.kit.ids import uuid7
-from pilotis.members.gate.service import Admission
+from pilotis.members.administration.service import MemberNotFoundError
+from pilotis.members.gate.service import Admission, SecondFactorRequiredError, SignInNotAllowedError
+from pilotis.members.hooks import Passes
 from pilotis.members.service import Members
-from pilotis.members.types import Method
+from pilotis.members.types import Method, SignedIn
 from pilotis.oauth import settings_store
 from pilotis.oauth.flow.granting import REQUEST_PREFIX
 from pilotis.oauth.flow.requests import is_challenge
 from pilotis.security import single_use
-from pilotis.security.sessions.service import Sessions, TokenPair
+from pilotis.security.audit.service import record
+from pilotis.security.sessions.service import Sessions
 
 PREFIX = "sc_"
 LIFETIME_SECONDS = 60
 _PURPOSE = "members.sign_in_code"
+_VOUCHED: list[Method] = ["app"]
 
 
 Verifies = Callable[[str], None]
@@ -42,13 +48,11 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     awaits: list[str]
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign-in that a page has taken over."""
+class Taken(NamedTuple):
+    """A sign-in that a page has taken over: its method, and the tokens or the error about a second factor."""
 
-    member_id: str
-    nickname: str | None
     method: str
-    tokens: TokenPair
+    outcome: SignedIn | SecondFactorRequiredError
 
 
 class SignInCodes:
@@ -85,9 +89,7 @@ class SignInCodes:
         if not await self.is_own_page(app.app_id, redirect_uri):
             message = "redirect_uri: exactly one of the app's login_redirect_uris is expected."
             raise invalid("redirect_uri", message, "INVALID_REDIRECT_URI")
-        if not is_challenge(code_challenge):
-            message = "code_challenge: the SHA-256 of the verifier in base64url is expected."
-            raise invalid("code_challenge", message, "INVALID_CODE_CHALLENGE")
+        _require_challenge(code_challenge)
         minted = single_use.mint(PREFIX, app.app_id)
         async with self._database.transaction(app.app_id) as connection:
             proof = await self._sessions.proof_of(connection, app.app_id, member.session_id)
@@ -105,29 +107,94 @@ class SignInCodes:
             await single_use.put(connection, app.app_id, minted, _PURPOSE, given, lifetime)
         return _with_query(redirect_uri, [("code", minted.text), *([("state", state)] if state is not None else [])])
 
+    async def vouch(self, app: AppInfo, actor: Actor, member_id: str, code_challenge: str, *, is_allowed: bool) -> str:
+        """Return a code that signs a member in for which the app's own server vouches; recorded.
+
+        Raises `MemberNotFoundError`, `SignInNotAllowedError`, and what `Gate.examine` does.
+        """
+        minted, session_id = single_use.mint(PREFIX, app.app_id), uuid7()
+        async with self._database.transaction(app.app_id) as connection:
+            try:
+                entrant = await self._members.gate.lock(connection, app.app_id, member_id)
+            except InvalidTokenError:
+                raise MemberNotFoundError from None
+            if not is_allowed:
+                raise SignInNotAllowedError
+            _require_challenge(code_challenge)
+            self._members.gate.examine(app, entrant, _VOUCHED)
+            given = {
+                "member_id": member_id,
+                "session_id": str(session_id),
+                "code_challenge": code_challenge,
+                "methods": _VOUCHED,
+                "level": 1,
+                "awaits": [],
+            }
+            lifetime = timedelta(seconds=LIFETIME_SECONDS)
+            await single_use.put(connection, app.app_id, minted, _PURPOSE, given, lifetime)
+            await record(connection, app.app_id, actor, "member.sign_in_code", member_id, session_id=session_id)
+        return minted.text
+
     async def given(self, app_id: UUID, code: str) -> Given | None:
         """Return what a code that was used has given; None for another one."""
         data = await single_use.used_data(self._database, app_id, _PURPOSE, code)
         return None if data is None else msgspec.convert(data, Given)
 
-    async def take(self, app: AppInfo, code: str, is_verified: Verifies, agent: str | None) -> Taken | None:
-        """Begin the session that a code gives; None for an unknown, used or expired one, or with a wrong verifier.
+    async def take(self, app: AppInfo, client: Client, code: str, verify: Verifies, agent: str | None) -> Taken | None:
+        """Begin the session that a code gives; None for an unknown, used or expired one.
 
-        Raises the errors of members that may not sign in any more.
+        Raises what `verify` does, and the errors of members that may not sign in, or not any more.
         """
-        async with self._database.transaction(app.app_id) as connection:
-            data = await single_use.consume(connection, app.app_id, _PURPOSE, code)
-            if data is None:
-                return None
-            given = msgspec.convert(data, Given)
-            is_verified(given.code_challenge)
-            entrant = await self._members.gate.lock(connection, app.app_id, given.member_id)
-            self._members.gate.examine(app, entrant, given.methods)
-            admission = Admission(given.awaits, given.level, needs_factor=False)
-            tokens = await self._members.gate.start(
-                connection, app, given.member_id, given.methods, admission, agent, given.session_id
-            )
-        return Taken(member_id=given.member_id, nickname=entrant.nickname, method=given.methods[0], tokens=tokens)
+
+        async def attempt(passes: Passes) -> Taken | None:
+            async with self._database.transaction(app.app_id) as connection:
+                data = await single_use.consume(connection, app.app_id, _PURPOSE, code)
+                if data is None:
+                    return None
+                given = msgspec.convert(data, Given)
+                verify(given.code_challenge)
+                entrant = await self._members.gate.lock(connection, app.app_id, given.member_id)
+                gate = self._members.gate
+                if given.methods == _VOUCHED:
+                    # The app vouches for the member, and so comes in as by any other way.
+                    actor = Actor("member", given.member_id, client.request_id)
+                    outcome: SignedIn | SecondFactorRequiredError = await gate.admit(
+                        connection,
+                        app,
+                        actor,
+                        entrant,
+                        given.methods,
+                        agent,
+                        session_id=given.session_id,
+                        passes=passes,
+                    )
+                else:
+                    gate.examine(app, entrant, given.methods)
+                    outcome = await self._go_on(connection, app, given, entrant.nickname, agent)
+                return Taken(given.methods[0], outcome)
+
+        return await self._members.hooks.passing(app, client, attempt)
+
+    async def _go_on(
+        self, connection: Connection, app: AppInfo, given: Given, nickname: str | None, agent: str | None
+    ) -> SignedIn:
+        """Begin a second session, proved as the one from which the code comes: that one has passed the gate."""
+        admission = Admission(given.awaits, given.level, needs_factor=False)
+        tokens = await self._members.gate.start(
+            connection, app, given.member_id, given.methods, admission, agent, given.session_id
+        )
+        return SignedIn(
+            member_id=given.member_id,
+            nickname=nickname,
+            access_token=tokens.access_token,
+            refresh_token=tokens.refresh_token,
+        )
+
+
+def _require_challenge(text: str) -> None:
+    if not is_challenge(text):
+        message = "code_challenge: the SHA-256 of the verifier in base64url is expected."
+        raise invalid("code_challenge", message, "INVALID_CODE_CHALLENGE")
 
 
 def _with_query(url: str, pairs: Sequence[tuple[str, str]]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.db.paging import fetch_page
-from pilotis.db.pool import Database
+from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 
 
@@ -27,6 +27,7 @@ class StoredProvider(EnabledProvider, frozen=True):
     client_id: str
     client_secret: bytes | None
     scopes: list[str]
+    client_ids: list[str]
     is_enabled: bool
     created_at: datetime
     updated_at: datetime
@@ -87,11 +88,13 @@ async def put_provider(connection: Connection, app_id: UUID, name: str, fields: 
     """Insert or replace a provider and return it."""
     row = await connection.fetchrow(
         f"""
-        insert into pilotis.social_providers (app_id, provider, client_id, client_secret, scopes, is_enabled, options)
-        values ($1, $2, $3, $4, $5, $6, $7)
+        insert into pilotis.social_providers
+            (app_id, provider, client_id, client_secret, scopes, is_enabled, options, client_ids)
+        values ($1, $2, $3, $4, $5, $6, $7, $8)
         on conflict (app_id, provider) do update set
             client_id = excluded.client_id, client_secret = excluded.client_secret, scopes = excluded.scopes,
-            is_enabled = excluded.is_enabled, options = excluded.options, updated_at = now()
+            is_enabled = excluded.is_enabled, options = excluded.options, client_ids = excluded.client_ids,
+            updated_at = now()
         returning {_PROVIDER}
         """,
         app_id,
@@ -101,6 +104,7 @@ async def put_provider(connection: Connection, app_id: UUID, name: str, fields: 
         fields["scopes"],
         fields["is_enabled"],
         fields["options"],
+        fields["client_ids"],
     )
     assert row is not None
     return StoredProvider(**row)
@@ -224,6 +228,14 @@ async def identities(database: Database, app_id: UUID, member_id: str) -> list[I
         tenant=app_id,
     )
     return [Identity(**row) for row in rows]
+
+
+async def has_identity(connection: Connection | TenantDatabase, app_id: UUID, member_id: str) -> bool:
+    """Return whether a member has an account at a vendor."""
+    found = await connection.fetchval(
+        "select true from pilotis.member_identities where app_id = $1 and member_id = $2 limit 1", app_id, member_id
+    )
+    return bool(found)
 
 
 async def delete_identities(connection: Connection, app_id: UUID, member_id: str, provider: str) -> bool:

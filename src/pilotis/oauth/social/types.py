@@ -48,6 +48,7 @@ class ProviderOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_un
 class SocialProviderChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A provider of social login to set up, or to change; absent fields stay as they are.
 
+    `client_ids` are those of the app's own programs at the vendor: ID tokens that they got there sign members in, too.
     The secret is encrypted, and never shown again. For Apple it is the private key, a .p8 file. Without `scopes` the
     server requests those for name, picture and address.
     """
@@ -55,6 +56,7 @@ class SocialProviderChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=T
     client_id: VendorClientId | msgspec.UnsetType = msgspec.UNSET
     client_secret: Secret | msgspec.UnsetType | None = msgspec.UNSET
     scopes: Annotated[list[Scope], msgspec.Meta(max_length=50)] | msgspec.UnsetType = msgspec.UNSET
+    client_ids: Annotated[list[VendorClientId], msgspec.Meta(max_length=20)] | msgspec.UnsetType = msgspec.UNSET
     is_enabled: bool | msgspec.UnsetType = msgspec.UNSET
     options: ProviderOptions | msgspec.UnsetType = msgspec.UNSET
 
@@ -67,6 +69,7 @@ class SocialProvider(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     has_secret: bool
     scopes: list[str]
+    client_ids: list[str]
     is_enabled: bool
     options: ProviderOptions
     redirect_uri: str
@@ -112,6 +115,19 @@ class Exchange(msgspec.Struct, forbid_unknown_fields=True):
 
     code: Annotated[str, msgspec.Meta(max_length=200)]
     code_verifier: Annotated[str, msgspec.Meta(max_length=200)]
+    profile: Profile = {}
+
+
+class IdTokenSignIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """An ID token that a vendor's own button gave to a page or a program of the app.
+
+    `nonce` is the random text that was made for this sign-in: the vendor was sent it or, Apple, its SHA-256 in small
+    hexadecimal digits. `profile` says what the app's `sign_up_fields` ask for, should it make the member.
+    """
+
+    provider: Annotated[str, msgspec.Meta(max_length=50)]
+    id_token: Annotated[str, msgspec.Meta(max_length=32_768)]
+    nonce: Annotated[str, msgspec.Meta(min_length=16, max_length=200, pattern=r"^[\x21-\x7E]+$")]
     profile: Profile = {}
 
 

@@ -28,6 +28,10 @@ class VendorError(Exception):
     """The vendor did not return a profile; the message is for the log and contains no secret."""
 
 
+class VendorUnreachableError(VendorError):
+    """The vendor did not answer, or not as its protocol says."""
+
+
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """A vendor of social login.
 
@@ -49,6 +53,11 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     uses_form_post: bool = False
     signs_secret: bool = False
     uses_basic: bool = False
+
+    @property
+    def gives_id_tokens(self) -> bool:
+        """Whether it tells by a signed token who has signed in; an issuer's addresses are in its document."""
+        return self.kind == "oidc" or self.jwks is not None
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

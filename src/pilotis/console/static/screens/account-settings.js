@@ -16,6 +16,7 @@ import {
 
 /** @typedef {Api.AppAccountSettings} Settings */
 
+const WAYS = /** @type {const} */ (["password", "email", "social", "guest"]);
 const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail"]);
 /** The colour of the server's own pages. */
 const DEFAULT_ACCENT = "#1c6a5b";
@@ -68,6 +69,25 @@ export function AccountSettings() {
         ${choice("sign_up")} ${choice("login_id_form")} ${choice("email_verification")} ${choice("second_factor")}
         ${choice("on_member_delete")} ${choice("impersonation")}
       </div>
+      ${data.sign_up === "open" && html`<fieldset class="field">
+        <legend class="label">${words.ways}</legend>
+        ${WAYS.map(
+          (way) => html`<label key=${way} class="check" title=${why() || undefined}>
+            <input
+              type="checkbox" checked=${data.sign_up_methods.includes(way)}
+              disabled=${!may("owner") || (data.sign_up_methods.length === 1 && data.sign_up_methods.includes(way))}
+              onChange=${(/** @type {Typed} */ event) =>
+                change({
+                  sign_up_methods: WAYS.filter((one) =>
+                    one === way ? event.target.checked : data.sign_up_methods.includes(one),
+                  ),
+                })}
+            />
+            ${" "}${words.way[way]}
+          </label>`,
+        )}
+        <p class="soft s12">${words.waysText}</p>
+      </fieldset>`}
       ${toggle("team-factor", words.teamFactor, words.teamFactorText, data.team_second_factor, (on) =>
         change({ team_second_factor: on }),
       )}

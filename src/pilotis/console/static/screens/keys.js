@@ -1,7 +1,7 @@
 /** An app's public keys with their origins, and its secret keys. */
 import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
-import { appId, denied, onApp } from "../state/app.js";
+import { appId, denied, may, onApp } from "../state/app.js";
 import { ago, plain } from "../ui/format.js";
 import { listing } from "../ui/listing.js";
 import {
@@ -140,7 +140,10 @@ function SecretKeys() {
       row: (/** @type {any} */ key) => html`<tr key=${key.key_id}>
         <td class="main">${plain(key.name, 60)}</td>
         <td class="wide"><code>${key.prefix}…</code></td>
-        <td class="wide">${t.roles[/** @type {"viewer" | "editor"} */ (key.role)]}</td>
+        <td class="wide">
+          ${t.roles[/** @type {"viewer" | "editor"} */ (key.role)]}
+          ${key.may_sign_in_members && html`<span class="soft s12"> · ${t.keys.signsIn}</span>`}
+        </td>
         <td class="wide">${key.email ? plain(key.email, 80) : html`<span class="soft">${t.keys.operator}</span>`}</td>
         <td class="soft">${key.last_used_at ? ago(key.last_used_at) : t.keys.never}</td>
         <td class="fit">
@@ -167,8 +170,12 @@ function SecretKeys() {
 function NewSecretKey({ onClose }) {
   const [name, setName] = useState("");
   const [role, setRole] = useState("editor");
+  const [signs, setSigns] = useState(false);
   const [made, setMade] = useState(/** @type {any} */ (null));
-  const create = async () => setMade(await onApp("/keys/secret", { method: "POST", body: { name, role } }));
+  const create = async () => {
+    const body = { name, role, may_sign_in_members: signs && role === "editor" };
+    setMade(await onApp("/keys/secret", { method: "POST", body }));
+  };
   if (made)
     return html`<${SecretDialog}
       key="made" title=${t.keys.made(made.name)} onClose=${onClose} value=${made.key}
@@ -188,5 +195,14 @@ function NewSecretKey({ onClose }) {
         { value: "viewer", icon: "table", title: t.roles.viewer, text: t.keys.viewerText },
       ]}
     />
+    ${role === "editor" && may("owner") && html`<div class="field">
+      <label class="check">
+        <input
+          type="checkbox" checked=${signs} onChange=${(/** @type {any} */ event) => setSigns(event.target.checked)}
+        />
+        ${" "}${t.keys.signsIn}
+      </label>
+      <p class="soft s12">${t.keys.signsInText}</p>
+    </div>`}
   </${FormDialog}>`;
 }

@@ -52,6 +52,8 @@ const VENDORS = /** @type {Record<string, string>} */ ({
   KAKAO: "Kakao",
   NAVER: "Naver",
 });
+/** The vendors that tell by a signed token who it is, as each issuer of OpenID Connect does. */
+const SIGNED = ["GOOGLE", "APPLE"];
 const why = () => denied("editor");
 /** The path of a logo, so that it comes from the address of this page. @param {string} url */
 const logoPath = (url) => new URL(url).pathname + new URL(url).search;
@@ -522,6 +524,7 @@ function VendorDialog({ known, base, onClose }) {
     issuer: known?.options?.issuer || "",
     client_id: known?.client_id || "",
     client_secret: "",
+    client_ids: (known?.client_ids || []).join("\n"),
   });
   const put = (/** @type {string} */ name) => (/** @type {string} */ value) => setForm({ ...form, [name]: value });
   const isOwn = !(form.provider in VENDORS);
@@ -535,6 +538,7 @@ function VendorDialog({ known, base, onClose }) {
       : form.provider);
   // The provider asks for it before it gives the client id that is entered here.
   const redirect = known?.redirect_uri || `${base}/v1/public/oauth/${named.toLowerCase()}/callback`;
+  const signs = isOwn || SIGNED.includes(form.provider);
   const save = async () => {
     const options = {
       ...known?.options,
@@ -546,6 +550,7 @@ function VendorDialog({ known, base, onClose }) {
       body: {
         client_id: form.client_id,
         ...(form.client_secret ? { client_secret: form.client_secret } : {}),
+        ...(signs ? { client_ids: words(form.client_ids) } : {}),
         options,
         ...(known ? {} : { is_enabled: true }),
       },
@@ -581,6 +586,10 @@ function VendorDialog({ known, base, onClose }) {
       label=${t.oauth.secret} type="password" value=${form.client_secret} onInput=${put("client_secret")}
       autocomplete="new-password" optional=${!!known} help=${t.oauth.secretHelp}
     />
+    ${signs && html`<${TextAreaField}
+      label=${t.oauth.clientIds} help=${t.oauth.clientIdsHelp} optional rows="2" value=${form.client_ids}
+      onInput=${put("client_ids")}
+    />`}
   </${FormDialog}>`;
 }
 

@@ -730,6 +730,8 @@ export default {
     noneSecretText: "Servers and tools need a secret key.",
     made: (/** @type {string} */ name) => `${name} is ready`,
     once: "It is shown only once.",
+    signsIn: "Signs members in",
+    signsInText: "For a server that knows by its own means who a member is. Who has the key can be any member.",
     secretName: "Where it is used, such as “Nightly import”.",
   },
   logs: {
@@ -1018,6 +1020,9 @@ export default {
       teamFactor: "The team needs a second factor",
       teamFactorText:
         "Console users reach this app only with an authenticator app or a passkey. You need one yourself.",
+      ways: "Ways to sign up",
+      waysText: "Who is a member already signs in by any way that is switched on.",
+      way: { password: "With a password", email: "By mail", social: "With an account elsewhere", guest: "As a guest" },
       mailFactor: "A code by mail is enough",
       mailFactorText: "Beside a password or a vendor, for members without a passkey or an authenticator app.",
       password_check: "Refuse common passwords",
@@ -2118,6 +2123,8 @@ export default {
     toldVendor: "Redirect URL to enter at the provider",
     anyIssuer: "Another OpenID Connect issuer",
     issuer: "Issuer",
+    clientIds: "Client ids of your phones",
+    clientIdsHelp: "One per line. ID tokens from buttons of Android and iOS are for these.",
     buttonHelp: "Shown on the sign-in button.",
     idFirst: "Enter the client id first.",
     secretHelp: "It is stored encrypted and never shown again.",

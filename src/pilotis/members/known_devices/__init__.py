@@ -1,0 +1,1 @@
+"""Devices on which a member has signed in by its password before."""
