@@ -45,6 +45,7 @@ class Served:
             "PILOTIS_LOG_LEVEL": "warning",
             "PILOTIS_BACKUP_STORE": str(store) if store else "",
             "PILOTIS_BACKUP_FULL": "",
+            "PILOTIS_BACKUP_INCREMENTAL": "",
             "PILOTIS_BACKUP_REHEARSE": "",
         }
         command = [sys.executable, "-m", "pilotis", "serve", "--port", "0", "--data-dir", str(place)]

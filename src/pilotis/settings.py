@@ -51,14 +51,17 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The backup key, 64 hexadecimal digits; without it `key_file` has it."""
     key_file: str | None = None
     """File of the backup key, best on another disk. Default: `backup.key` in the data directory."""
-    full: str = "0 3 * * *"
+    full: str = "0 3 * * 0"
     """When the server makes a full backup, a cron expression in UTC; empty for never."""
+    incremental: str = "0 3 * * *"
+    """When it makes a backup of what changed since the one before, a cron expression in UTC; empty for never. It is a
+    full one if there is none before, or PostgreSQL does not know what changed."""
     rehearse: str = "0 5 1 * *"
     """When the server restores the newest backup to try it, a cron expression in UTC; empty for never."""
     keep_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 30
     """How far back the server can be restored; older backups are deleted after each new one."""
     bytes_per_second: Annotated[int, msgspec.Meta(ge=0, le=10**12)] = 0
-    """How fast PostgreSQL is read for a full backup; 0 is unlimited."""
+    """How fast PostgreSQL is read for a backup; 0 is unlimited."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-import threading
-import zlib
-from collections.abc import AsyncGenerator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from asyncpg import Connection
 
 from pilotis import __version__
-from pilotis.backup import catalogue, files, streams, wal
-from pilotis.backup.catalogue import FORMAT, Backup
+from pilotis.backup import catalogue, copying, files, streams, wal
+from pilotis.backup.catalogue import FORMAT, Backup, Known
+from pilotis.backup.copying import NotIncrementalError
 from pilotis.backup.errors import BackupError, BackupRefusedError
 from pilotis.backup.place import Place, connected
-from pilotis.db.embedded import find_binaries
+from pilotis.db.migrations import all_migrations
 from pilotis.floor import open_blobs
 from pilotis.kit.clock import now, rfc3339
 from pilotis.kit.ids import uuid7
 
+MAX_INCREMENTAL = 14
+"""How many backups are based on a full one at most: each is fetched for a restore, and each may be damaged."""
 _LOCK = 0x4241434B  # "BACK"
-_READ_BYTES = 1 << 20
-_NICE = 10
 _ARCHIVE_SECONDS = 120.0
+_SUMMARIES_SINCE = 17
 
 
-async def create(place: Place, connect_arguments: dict[str, Any]) -> Backup:
-    """Make a full backup next to a running server; raises `BackupError`, `BackupRefusedError`.
+class Made(NamedTuple):
+    """A backup that was made, and why it is a full one although an incremental one was wanted."""
 
-    What a killed run has left in the store is deleted first.
+    backup: Backup
+    why_full: str | None
+
+
+async def create(place: Place, connect_arguments: dict[str, Any], *, full: bool = False) -> Made:
+    """Make a backup next to a running server; raises `BackupError`, `BackupRefusedError`.
+
+    Unless it is to be `full`, it has what changed since the newest one, if PostgreSQL knows that. What a killed run has
+    left in the store is deleted first.
     """
     connection = await connected(connect_arguments)
     try:
@@ -48,23 +47,32 @@ async def create(place: Place, connect_arguments: dict[str, Any]) -> Backup:
             raise BackupRefusedError(
                 "PostgreSQL does not archive its log: the server was started without the backup store. Start it again."
             )
-        return await _create(place, connection, connect_arguments)
+        return await _create(place, connection, connect_arguments, full=full)
     finally:
         await connection.close()
 
 
-async def _create(place: Place, connection: Connection, connect_arguments: dict[str, Any]) -> Backup:
+async def _create(place: Place, connection: Connection, connect_arguments: dict[str, Any], *, full: bool) -> Made:
     entries = place.catalogue
     await entries.remove_remains()
     known = await entries.all()
     system_id = await connection.fetchval("select system_identifier::text from pg_control_system()")
     if known and known[-1].backup.system_id != system_id:
         raise BackupRefusedError("The store has the backups of another server. Give each server its own store.")
+    major = connection.get_server_version().major
+    why_full = None if full else why_not_incremental(known, major)
+    based_on = known[-1].backup if not full and why_full is None else None
     backup_id, started_at = str(uuid7()), rfc3339(now())
     folder = f"{catalogue.FOLDER}/{backup_id}"
     # The checkpoint from which PostgreSQL recovers is after this, and the end of the backup is before the switch.
     start_wal = await connection.fetchval("select pg_walfile_name(pg_current_wal_flush_lsn())")
-    written = await _copy_database(place, connect_arguments, f"{folder}/base")
+    try:
+        before = f"{catalogue.FOLDER}/{based_on.backup_id}" if based_on else None
+        written = await copying.copy(place, connect_arguments, folder, before)
+    except NotIncrementalError as error:
+        why_full, based_on = str(error), None
+        await streams.remove(place.store, folder)
+        written = await copying.copy(place, connect_arguments, folder, None)
     # Where a segment ends, versions of PostgreSQL differ about which one that is: a byte before they do not.
     end_wal = await connection.fetchval("select pg_walfile_name(pg_switch_wal() - 1)")
     copied = await _copy_files(place, connection, f"{folder}/files")
@@ -74,12 +82,14 @@ async def _create(place: Place, connection: Connection, connect_arguments: dict[
         backup_id=backup_id,
         number=known[-1].backup.number + 1 if known else 1,
         previous=known[-1].backup.backup_id if known else None,
+        based_on=based_on.backup_id if based_on else None,
         started_at=started_at,
         ended_at=rfc3339(now()),
         system_id=system_id,
-        postgres=connection.get_server_version().major,
+        postgres=major,
         version=__version__,
         schema=await connection.fetchval("select max(number) from pilotis.migrations"),
+        needs=max(one.needs for one in all_migrations()),
         master_key=await connection.fetchval(
             "select coalesce(max(value ->> 'fingerprint'), '') from pilotis.installation where key = 'master_key'"
         ),
@@ -91,82 +101,26 @@ async def _create(place: Place, connection: Connection, connect_arguments: dict[
     )
     await entries.add(backup)
     catalogue.note(place.data_dir, backup)
-    return backup
+    return Made(backup, why_full)
 
 
-async def _copy_database(place: Place, address: dict[str, Any], folder: str) -> int:
-    """Store a base backup, and return its bytes in the store."""
-    binaries = Path(place.settings.postgres_binaries) if place.settings.postgres_binaries else None
-    program = find_binaries(binaries) / "pg_basebackup"
-    if not program.exists():
-        raise BackupRefusedError(f"{program} is missing; install PostgreSQL's client programs.")
-    command = [str(program), "--format=tar", "--pgdata=-", "--wal-method=none"]
-    command += ["--checkpoint=fast", "--no-password", "--label=pilotis"]
-    command += ["-h", str(address["host"]), "-p", str(address["port"]), "-U", str(address["user"])]
-    if rate := place.settings.backup.bytes_per_second:
-        command.append(f"--max-rate={max(32, rate // 1024)}")
-    # Requests come first where processors are few.
-    if nice := shutil.which("nice"):
-        command = [nice, "-n", str(_NICE), *command]
-    with ThreadPoolExecutor(1, "backup", _yield_to_requests) as thread, tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(  # noqa: ASYNC220, S603 - it only starts it
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            env={"LC_ALL": "C"},
-            start_new_session=True,
-        )
-        try:
-            async with aclosing(_zipped(process, thread)) as chunks:
-                return await streams.write(place.store, place.key.of(folder), folder, chunks)
-        except _FailedError:
-            said.seek(0)
-            reason = _last_error(said.read().decode(errors="replace"))
-            raise BackupError(f"PostgreSQL could not be copied: {reason}") from None
-        finally:
-            # A thread that still reads meets the end of the pipe.
-            process.kill()
-            process.wait()
-
-
-class _FailedError(Exception):
-    """The program that copies has failed."""
-
-
-async def _zipped(process: subprocess.Popen[bytes], thread: ThreadPoolExecutor) -> AsyncGenerator[bytes]:
-    """Yield what the process writes, compressed as gzip; raises `_FailedError` unless it ends well.
-
-    A thread reads and compresses: the event loop would be woken for each 64 KiB of the pipe.
-    """
-    assert process.stdout is not None
-    output, gzip = process.stdout, zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-
-    def next_chunk() -> bytes:
-        found: list[bytes] = []
-        size = 0
-        while size < streams.PART_BYTES:
-            data = output.read(_READ_BYTES)
-            if not data:
-                process.wait()
-                return b"".join([*found, gzip.flush()])
-            found.append(gzip.compress(data))
-            size += len(found[-1])
-        return b"".join(found)
-
-    with output:
-        while process.returncode is None:
-            chunk = await asyncio.wrap_future(thread.submit(next_chunk))
-            if process.returncode:
-                # Without its last part nobody takes the stream for a whole one.
-                raise _FailedError
-            yield chunk
-
-
-def _yield_to_requests() -> None:
-    """Let this thread wait where processors are few; only Linux gives each thread a priority of its own."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+def why_not_incremental(known: list[Known], major: int) -> str | None:
+    """Return why the next backup must be a full one, whatever PostgreSQL knows; None if it need not be."""
+    if not known:
+        return "It is the first one."
+    if major < _SUMMARIES_SINCE:
+        return f"PostgreSQL {major} makes full ones only."
+    newest = known[-1].backup
+    if newest.postgres != major:
+        return f"The one before is of PostgreSQL {newest.postgres}."
+    try:
+        chain = catalogue.chain(known, newest)
+    except BackupError as error:
+        return str(error)
+    if len(chain) > MAX_INCREMENTAL:
+        return f"{MAX_INCREMENTAL} are based on the last full one."
+    damaged = [one.backup.backup_id for one in chain if one.proof.error]
+    return f"Backup {damaged[0]} is damaged." if damaged else None
 
 
 async def _copy_files(place: Place, connection: Connection, folder: str) -> files.Copied:
@@ -187,8 +141,3 @@ async def _await_log(place: Place, end_wal: str) -> None:
         if asyncio.get_running_loop().time() > deadline:
             raise BackupError(f"PostgreSQL has not archived {end_wal} within two minutes; see postgres.log.")
         await asyncio.sleep(0.1)
-
-
-def _last_error(said: str) -> str:
-    lines = [line for line in said.strip().splitlines() if "error" in line.lower()]
-    return (lines or said.strip().splitlines() or ["it said nothing"])[-1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,17 +17,21 @@ import msgspec
 
 from pilotis.backup import streams
 from pilotis.backup.encryption import BackupKey
-from pilotis.backup.errors import BackupError, DamagedError
+from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
 from pilotis.blobs.protocol import BlobStore
 from pilotis.kit.disk import sync_directory, sync_file
 
 FOLDER = "backups"
 NOTE = "backups.json"
-FORMAT = 1
+FORMAT = 2
+"""The format of entries; 1 had full backups only."""
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
     """A backup. `start_wal` and `end_wal` are the first and last segments of the log that it needs.
+
+    `schema` is the number of its newest migration, `needs` that of the newest which a program must know to work on it.
+    An incremental one has what changed since `based_on`, without which it is worth nothing; a full one has no such.
 
     `bytes` are those in the store, `files` the number of blobs that the database named, of which `missing_files` were
     deleted before they could be copied. `master_key` is the fingerprint of the master key.
@@ -36,18 +41,25 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     backup_id: str
     number: int
     previous: str | None
+    based_on: str | None = None
     started_at: str
     ended_at: str
     system_id: str
     postgres: int
     version: str
     schema: int
+    needs: int = 0
     master_key: str
     start_wal: str
     end_wal: str
     bytes: int
     files: int
     missing_files: int
+
+    @property
+    def kind(self) -> str:
+        """One of `full`, `incremental`."""
+        return "incremental" if self.based_on else "full"
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +86,11 @@ class Known(NamedTuple):
     proof: Proof
 
 
+class _Version(msgspec.Struct):
+    format: int
+    version: str
+
+
 class _Entry(msgspec.Struct):
     entry: msgspec.Raw
     mac: str
@@ -92,11 +109,14 @@ class Catalogue:
         self._key = key
 
     async def all(self) -> list[Known]:
-        """Return the complete backups, oldest first; raises `DamagedError` for an entry that was changed."""
+        """Return the complete backups, oldest first.
+
+        Raises `DamagedError` for an entry that was changed, and `BackupRefusedError` for one of a newer version.
+        """
         found = []
         for backup_id in await self._ids():
             if await self._store.stat(f"{FOLDER}/{backup_id}/backup.json") is not None:
-                backup = msgspec.json.decode(await self._read(backup_id, "backup"), type=Backup)
+                backup = _decoded(await self._read(backup_id, "backup"))
                 if backup.backup_id != backup_id:
                     raise DamagedError(f"The entry of backup {backup_id} is that of another.")
                 found.append(Known(backup, await self.proof(backup_id)))
@@ -159,6 +179,28 @@ class Catalogue:
         mac = self._key.sign(f"{backup_id}/{name}\n".encode() + entry)
         data = msgspec.json.encode(_Entry(msgspec.Raw(entry), mac))
         await streams.put(self._store, f"{FOLDER}/{backup_id}/{name}.json", data)
+
+
+def _decoded(entry: bytes) -> Backup:
+    written = msgspec.json.decode(entry, type=_Version)
+    if written.format > FORMAT:
+        raise BackupRefusedError(f"Pilotis {written.version} wrote the backups in the store. Use that version.")
+    return msgspec.json.decode(entry, type=Backup)
+
+
+def chain(known: Sequence[Known], backup: Backup) -> list[Known]:
+    """Return the backups that make up one: the full one, and what changed since, in this order.
+
+    Raises `DamagedError` if one of them is missing.
+    """
+    by_id = {one.backup.backup_id: one for one in known}
+    found = [by_id[backup.backup_id]]
+    while (wanted := found[-1].backup.based_on) is not None:
+        one = by_id.get(wanted)
+        if one is None or one.backup.number >= found[-1].backup.number:
+            raise DamagedError(f"Backup {wanted}, on which {backup.backup_id} is based, is missing in the store.")
+        found.append(one)
+    return found[::-1]
 
 
 def note(data_dir: Path, backup: Backup) -> None:

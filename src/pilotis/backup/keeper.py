@@ -76,11 +76,14 @@ class Keeper:
                 return
             proof.remove_remains(place.data_dir)
             full = _Due(self._settings.backup.full, now())
+            incremental = _Due(self._settings.backup.incremental, now())
             rehearsal = _Due(self._settings.backup.rehearse, now())
             while True:
                 await wal.ship(place.cluster, place.store, place.key)
-                if full.is_due():
-                    self._begin("backup", lambda: self._create(place))
+                # Both are asked, also where one is enough: what was due at the same time is not due afterwards.
+                is_full, is_incremental = full.is_due(), incremental.is_due()
+                if is_full or is_incremental:
+                    self._begin("backup", lambda is_full=is_full: self._create(place, full=is_full))  # type: ignore[misc]
                 elif rehearsal.is_due():
                     self._begin("rehearsal", lambda: self._rehearse(place))
                 await asyncio.sleep(_PERIOD)
@@ -99,8 +102,10 @@ class Keeper:
 
         self._making = asyncio.create_task(run())
 
-    async def _create(self, place: Place) -> None:
-        await base.create(place, self._connect_arguments)
+    async def _create(self, place: Place, *, full: bool) -> None:
+        made = await base.create(place, self._connect_arguments, full=full)
+        if made.why_full:
+            _log.info("backup is a full one", reason=made.why_full)
         await prune(place)
 
     async def _rehearse(self, place: Place) -> None:

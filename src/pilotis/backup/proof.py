@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from pilotis.backup import catalogue, files, restore, streams, wal
+from pilotis.backup import catalogue, copying, files, restore, streams, wal
 from pilotis.backup.catalogue import Backup, Known, Proof
 from pilotis.backup.errors import DamagedError
 from pilotis.backup.place import Place
@@ -22,7 +22,7 @@ _SAMPLE = 100
 
 
 async def verify(place: Place, known: Known) -> Proof:
-    """Read a backup with its log and a sample of its files, record the result, and return it."""
+    """Read a backup with those it is based on, its log and a sample of its files, record the result, and return it."""
     try:
         await _read_all(place, known.backup)
         proof = msgspec.structs.replace(known.proof, verified_at=rfc3339(now()), error=None)
@@ -34,10 +34,11 @@ async def verify(place: Place, known: Known) -> Proof:
 
 async def _read_all(place: Place, backup: Backup) -> None:
     folder = f"{catalogue.FOLDER}/{backup.backup_id}"
-    base = f"{folder}/base"
-    async with aclosing(restore.unzipped(streams.read(place.store, place.key.of(base), base))) as chunks:
-        async for _ in chunks:
-            pass
+    for one in catalogue.chain(await place.catalogue.all(), backup):
+        base = f"{catalogue.FOLDER}/{one.backup.backup_id}/base"
+        async with aclosing(copying.unzipped(streams.read(place.store, place.key.of(base), base))) as chunks:
+            async for _ in chunks:
+                pass
     await wal.require_whole(place.store, place.key, backup.start_wal, backup.end_wal)
     _, missing = await files.check(place.store, place.key, f"{folder}/files", _SAMPLE)
     if missing:

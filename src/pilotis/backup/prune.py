@@ -22,12 +22,14 @@ class Pruned(NamedTuple):
 async def prune(place: Place, moment: datetime | None = None) -> Pruned:
     """Delete what is not needed to restore to any moment of the last `keep_days`.
 
-    The newest backup from before these days stays: the log of their beginning follows it.
+    The newest backup from before these days stays: the log of their beginning follows it. So do those that others are
+    based on.
     """
     oldest = (moment or now()) - timedelta(days=place.settings.backup.keep_days)
     known = await place.catalogue.all()
     old, kept = split(known, oldest)
-    for one in old:
+    # The newest first: a run that is killed leaves none whose base is gone.
+    for one in reversed(old):
         await place.catalogue.remove(one.backup.backup_id)
     if not kept:
         return Pruned([], 0, 0)
@@ -40,5 +42,7 @@ async def prune(place: Place, moment: datetime | None = None) -> Pruned:
 def split(known: list[Known], oldest: datetime) -> tuple[list[Known], list[Known]]:
     """Return the backups that nothing needs to restore to a moment from `oldest` on, and the others."""
     before = [one for one in known if (ended := parse_rfc3339(one.backup.ended_at)) and ended <= oldest]
-    old = before[:-1]
-    return old, [one for one in known if one not in old]
+    last = before[-1:] + [one for one in known if one not in before]
+    needed = {base.backup.backup_id for one in last for base in catalogue.chain(known, one.backup)}
+    old = [one for one in known if one.backup.backup_id not in needed]
+    return old, [one for one in known if one.backup.backup_id in needed]

@@ -8,13 +8,14 @@ but nothing that it would do on its own leaves it until `pilotis backup accept`.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import shutil
+import signal
 import tarfile
 import threading
-import zlib
-from collections.abc import AsyncGenerator
+import time
 from contextlib import aclosing
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -22,12 +23,16 @@ from typing import IO, NamedTuple
 import msgspec
 from asyncpg import Connection
 
-from pilotis.backup import catalogue, files, streams, wal
-from pilotis.backup.catalogue import Backup
+from pilotis.backup import catalogue, copying, files, streams, wal
+from pilotis.backup.catalogue import Backup, Known
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
 from pilotis.backup.place import Place, connected
 from pilotis.blobs.local import LocalStore
-from pilotis.db.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from pilotis.db.embedded import EmbeddedPostgres, EmbeddedPostgresError, find_binaries
+from pilotis.db.embedded.account import spawn
+from pilotis.db.embedded.binaries import usable_binaries
+from pilotis.db.embedded.lockfile import await_release
+from pilotis.db.migrations import all_migrations
 from pilotis.kit.clock import optional_rfc3339, parse_rfc3339
 from pilotis.kit.crypto import fingerprint
 from pilotis.kit.disk import sync_filesystem
@@ -36,8 +41,10 @@ from pilotis.serve.quiet import QUIET_FILE
 
 MARKER = "restore.unfinished"
 _WAL_FOLDER = "pgsql_tmp.wal_restore"
+_PARTS = "restore.parts"
+_LINKS_SINCE = 18
+_END_SECONDS, _POLL_SECONDS = 10.0, 0.05
 _READY_SECONDS = 24 * 3600.0
-_GZIP = 16 + zlib.MAX_WBITS
 _TOO_EARLY = re.compile(r"requested recovery stop point is before consistent|recovery ended before configured")
 
 
@@ -65,12 +72,15 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 async def restore(place: Place, wanted: Wanted) -> Restored:
     """Restore a server; raises `BackupError`, `BackupRefusedError`, `DamagedError`."""
-    backup = await _chosen(place, wanted)
+    known = await place.catalogue.all()
+    backup = await _chosen(place, known, wanted)
+    _require_ours(place, backup)
     if wanted.master_key is not None and backup.master_key and fingerprint(wanted.master_key) != backup.master_key:
         raise BackupRefusedError("This is not the master key of the backup. Give the one that the server had then.")
     directory = wanted.directory
-    cluster = await asyncio.to_thread(_begin, directory)
-    await _fetch_database(place, backup, cluster)
+    await asyncio.to_thread(_begin, directory)
+    cluster = await _fetch_database(place, catalogue.chain(known, backup), directory)
+    (cluster / _WAL_FOLDER).mkdir(mode=0o700)
     last = await wal.restore_to(cluster / _WAL_FOLDER, place.store, place.key, backup.start_wal)
     if last is None or last < backup.end_wal.lower():
         raise DamagedError(f"The write-ahead log in the store ends before {backup.end_wal}, which the backup needs.")
@@ -86,61 +96,106 @@ async def restore(place: Place, wanted: Wanted) -> Restored:
     return restored
 
 
-async def _chosen(place: Place, wanted: Wanted) -> Backup:
+async def _chosen(place: Place, known: list[Known], wanted: Wanted) -> Backup:
     """Return the backup from which to restore: for a moment, the last one that ended before it."""
     if wanted.at is None or wanted.backup_id is not None:
         return (await place.catalogue.find(wanted.backup_id)).backup
     moment = parse_rfc3339(wanted.at)
-    known = [one.backup for one in await place.catalogue.all()]
-    before = [one for one in known if moment and (ended := parse_rfc3339(one.ended_at)) and ended <= moment]
+    backups = [one.backup for one in known]
+    before = [one for one in backups if moment and (ended := parse_rfc3339(one.ended_at)) and ended <= moment]
     if not before:
-        first = f"The first one ended at {known[0].ended_at}." if known else "The store has none."
+        first = f"The first one ended at {backups[0].ended_at}." if known else "The store has none."
         raise BackupError(f"There is no backup from before {wanted.at}. {first}")
     return before[-1]
 
 
-def _begin(directory: Path) -> Path:
-    """Create the directory, or clear what a killed restore has left in it, and return that of the cluster in it.
+def _require_ours(place: Place, backup: Backup) -> None:
+    """Raise `BackupRefusedError` for a backup that these programs cannot start."""
+    if backup.needs > all_migrations()[-1].number:
+        raise BackupRefusedError(
+            f"Pilotis {backup.version} made this backup, a newer version than this one. Restore it with that version."
+        )
+    binaries = Path(place.settings.postgres_binaries) if place.settings.postgres_binaries else None
+    major = usable_binaries(find_binaries(binaries), None).major
+    if backup.postgres != major:
+        raise BackupRefusedError(
+            f"The backup is of PostgreSQL {backup.postgres}, and the programs found are PostgreSQL {major}. Name"
+            f" those of {backup.postgres} by postgres_binaries."
+        )
+
+
+def _begin(directory: Path) -> None:
+    """Create the directory, or clear what a killed restore has left in it.
 
     A directory with anything else is refused.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if (directory / MARKER).exists():
-        for path in directory.iterdir():
-            if path.name != MARKER:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        _clear(directory)
     elif any(directory.iterdir()):
         raise BackupRefusedError(f"{directory} is not empty. A restore writes into a new directory only.")
     (directory / MARKER).touch(mode=0o600)
+
+
+def _clear(directory: Path) -> None:
+    """Delete everything but the marker, once the programs of a killed run have ended, as they do by themselves."""
+    deadline = time.monotonic() + _END_SECONDS
+    await_release(directory / "postgres")
+    while True:
+        try:
+            for path in directory.iterdir():
+                if path.name != MARKER:
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > deadline:
+                raise BackupError(f"{error.filename} cannot be deleted: {error.strerror}.") from error
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+async def _fetch_database(place: Place, chain: list[Known], directory: Path) -> Path:
+    """Fetch a base backup, with what changed since, and return the cluster of it.
+
+    Incremental ones need the room of all of them besides that of the cluster, for a while.
+    """
     cluster = directory / "postgres"
-    (cluster / _WAL_FOLDER).mkdir(mode=0o700, parents=True)
-    cluster.chmod(0o700)
+    if len(chain) == 1:
+        await _unpack(place, chain[0].backup, cluster)
+        return cluster
+    folders = [directory / _PARTS / f"{number:02}" for number in range(len(chain))]
+    for folder, one in zip(folders, chain, strict=True):
+        await _unpack(place, one.backup, folder)
+    command = [str(copying.program(place, "pg_combinebackup")), "--no-sync", f"--output={cluster.absolute()}"]
+    if chain[-1].backup.postgres >= _LINKS_SINCE:
+        command.append("--link")
+    command += [str(folder.absolute()) for folder in folders]
+    # It ends with this process: nothing writes into the directory when the command runs again.
+    process = spawn(copying.politely(command), account=None, data=None, parent_death_signal=signal.SIGKILL)
+    try:
+        said = (await asyncio.to_thread(process.communicate))[0].decode(errors="replace").strip()
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode:
+        if "No space left" in said:
+            raise BackupError(f"{cluster} cannot be written: No space left on device.")
+        raise DamagedError(f"The backups in the store do not fit together: {said.splitlines()[-1] if said else ''}")
+    await asyncio.to_thread(shutil.rmtree, directory / _PARTS)
     return cluster
 
 
-async def _fetch_database(place: Place, backup: Backup, cluster: Path) -> None:
-    """Unpack the base backup while it is fetched."""
+async def _unpack(place: Place, backup: Backup, target: Path) -> None:
+    """Unpack a base backup while it is fetched."""
+    await asyncio.to_thread(target.mkdir, mode=0o700, parents=True)
     folder = f"{catalogue.FOLDER}/{backup.backup_id}/base"
-    async with aclosing(unzipped(streams.read(place.store, place.key.of(folder), folder))) as chunks:
-        unpacking = _Unpacking(cluster)
+    async with aclosing(copying.unzipped(streams.read(place.store, place.key.of(folder), folder))) as chunks:
+        unpacking = _Unpacking(target)
         try:
             async for chunk in chunks:
                 await asyncio.to_thread(unpacking.feed, chunk)
         finally:
             await asyncio.to_thread(unpacking.end)
-
-
-async def unzipped(parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield the bytes of a compressed stream; raises `DamagedError` unless it is whole."""
-    gzip = zlib.decompressobj(_GZIP)
-    async with aclosing(parts):
-        async for part in parts:
-            data = part
-            while data:
-                yield await asyncio.to_thread(gzip.decompress, data, 4 << 20)
-                data = gzip.unconsumed_tail
-    if not gzip.eof:
-        raise DamagedError("The base backup in the store is cut off.")
 
 
 class _Unpacking:

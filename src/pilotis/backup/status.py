@@ -50,6 +50,8 @@ def listed(known: Known) -> dict[str, Any]:
     backup, proof = known
     return {
         "backup_id": backup.backup_id,
+        "kind": backup.kind,
+        "based_on": backup.based_on,
         "ended_at": backup.ended_at,
         "state": proof.state,
         "bytes": backup.bytes,

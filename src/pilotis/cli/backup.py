@@ -25,8 +25,9 @@ def backup() -> None:
 
 
 @command(backup)
-def create(place: Command) -> Outcome:
-    """Make a full backup, while requests go on. A killed run leaves nothing that the next one does not remove."""
+@click.option("--full", is_flag=True, help="Copy everything, not what changed since the newest backup.")
+def create(place: Command, full: bool) -> Outcome:
+    """Make a backup, while requests go on. A killed run leaves nothing that the next one does not remove."""
     from pilotis.backup import base, keys
     from pilotis.backup.place import require_own_database
     from pilotis.backup.prune import prune
@@ -35,18 +36,21 @@ def create(place: Command) -> Outcome:
     require_own_database(place.settings)
 
     async def work(at: Place, arguments: dict[str, Any]) -> Outcome:
-        made = await base.create(at, arguments)
+        made, why_full = await base.create(at, arguments, full=full)
         await prune(at)
+        based = f" It has what changed since {made.based_on}." if made.based_on else ""
         said = [
-            f"Backup {made.backup_id}: {made.bytes} bytes and {made.files} files. It is unproven until"
-            " `pilotis backup rehearse` has restored it."
+            f"Backup {made.backup_id}, {made.kind}: {made.bytes} bytes and {made.files} files.{based} It is unproven"
+            " until `pilotis backup rehearse` has restored it."
         ]
+        if why_full:
+            said.append(f"It is a full one. {why_full}")
         if at.key_is_new:
             said.append(
                 f"The backup key is in {keys.path_of(at.settings)}. Copy it, and the master key, to a place of their"
                 " own: neither is in a backup, and without them nobody can read one."
             )
-        return Outcome(asdict(made), said)
+        return Outcome({**asdict(made), "kind": made.kind, "why_full": why_full}, said)
 
     _require_store(place)
     with database.for_command(place.settings) as source:

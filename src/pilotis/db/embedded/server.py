@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pilotis.db.embedded.account import Account, server_account, spawn, stop_at_end
-from pilotis.db.embedded.binaries import find_binaries, usable_binaries
+from pilotis.db.embedded.binaries import Binaries, find_binaries, usable_binaries
 from pilotis.db.embedded.cluster import (
     WAL_SPOOL,
     check_cluster,
@@ -30,6 +30,8 @@ _ARCHIVING = {
     # A minute without a full segment ends one, so that the disk takes no more than that with it.
     "archive_timeout": "60",
 }
+_SUMMARIES = {"summarize_wal": "on"}  # which blocks changed, for incremental backups
+_SUMMARIES_SINCE = 17
 _READY_LIMIT = 60.0
 _READY_POLL = 0.002
 _QUIT_LIMIT = 10.0
@@ -119,12 +121,13 @@ class EmbeddedPostgres:
         write_settings(self.directory, binaries.major, account)
         if self._archives:
             make_folder(self.directory, WAL_SPOOL, account)
-        return self._launch(binaries.directory, account, check)
+        return self._launch(binaries, account, check)
 
-    def _launch(self, binaries: Path, account: Account | None, check: Callable[[], None]) -> DatabaseAddress:
+    def _launch(self, binaries: Binaries, account: Account | None, check: Callable[[], None]) -> DatabaseAddress:
         self._socket_directory = self._short_socket_directory(account)
         options = {
             **(_ARCHIVING if self._archives else {}),
+            **(_SUMMARIES if self._archives and binaries.major >= _SUMMARIES_SINCE else {}),
             **self._settings,
             "port": str(_PORT),
             # Relative to the cluster, because the server's user may not be allowed to traverse the directories above
@@ -132,7 +135,7 @@ class EmbeddedPostgres:
             "unix_socket_directories": str(self._socket_directory or "."),
             "unix_socket_permissions": "0700",
         }
-        arguments = [str(binaries / "postgres")]
+        arguments = [str(binaries.directory / "postgres")]
         arguments += [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         try:
             with self._open_log() as log:
