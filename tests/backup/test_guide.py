@@ -30,6 +30,9 @@ def pasted(script: str, folder: Path, **variables: str) -> subprocess.CompletedP
     )
 
 
+ONE_APP = re.compile(r"^```sh one-app\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.embedded("base backups are of the embedded database")
 async def test_a_reader_restores_a_lost_server(tmp_path: Path):
     variables = environment(tmp_path)
@@ -44,6 +47,10 @@ async def test_a_reader_restores_a_lost_server(tmp_path: Path):
     then = await moment(server)
     await app.row(table_id, {"name": "too late"})
     await shipped(server)
+    (one_app,) = ONE_APP.findall(GUIDE.read_text("utf-8"))
+    done = pasted(one_app, tmp_path, MOMENT=then, APP=app.app_id, **variables)
+    assert done.returncode == 0, done
+    assert "Shop, before the mistake has 1 rows" in done.stdout
     (tmp_path / "saved").mkdir()
     shutil.copy(server.data_dir / "master.key", tmp_path / "saved" / "master.key")
     server.kill()

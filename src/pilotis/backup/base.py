@@ -13,6 +13,7 @@ from pilotis.backup.catalogue import FORMAT, Backup, Known
 from pilotis.backup.copying import NotIncrementalError
 from pilotis.backup.errors import BackupError, BackupRefusedError
 from pilotis.backup.place import Place, connected
+from pilotis.backup.restore import stored_fingerprint
 from pilotis.db.migrations import all_migrations
 from pilotis.floor import open_blobs
 from pilotis.kit.clock import now, rfc3339
@@ -90,9 +91,7 @@ async def _create(place: Place, connection: Connection, connect_arguments: dict[
         version=__version__,
         schema=await connection.fetchval("select max(number) from pilotis.migrations"),
         needs=max(one.needs for one in all_migrations()),
-        master_key=await connection.fetchval(
-            "select coalesce(max(value ->> 'fingerprint'), '') from pilotis.installation where key = 'master_key'"
-        ),
+        master_key=await stored_fingerprint(connection) or "",
         start_wal=start_wal,
         end_wal=end_wal,
         bytes=written,

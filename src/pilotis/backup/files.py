@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import NamedTuple
+from uuid import UUID
 
 from asyncpg import Connection
 
@@ -22,11 +23,14 @@ FOLDER = "files"
 _NAME_BYTES = 32
 _OCTETS = "application/octet-stream"
 _NAMED = """
-    select 'blobs/' || app_id || '/' || blob_id from pilotis.files where blob_id is not null
-    union all select 'blobs/' || app_id || '/' || blob_id from pilotis.variants
-    union all select 'blobs/' || app_id || '/' || blob_id from pilotis.web_blobs
-    union all select 'blobs/' || app_id || '/' || brotli_id from pilotis.web_blobs where brotli_id is not null
-    union all select 'blobs/' || app_id || '/' || gzip_id from pilotis.web_blobs where gzip_id is not null
+    select 'blobs/' || app_id || '/' || blob_id from (
+        select app_id, blob_id from pilotis.files where blob_id is not null
+        union all select app_id, blob_id from pilotis.variants
+        union all select app_id, blob_id from pilotis.web_blobs
+        union all select app_id, brotli_id from pilotis.web_blobs where brotli_id is not null
+        union all select app_id, gzip_id from pilotis.web_blobs where gzip_id is not null
+    ) named
+    where $1::uuid is null or app_id = $1
 """
 
 
@@ -46,7 +50,7 @@ async def copy(connection: Connection, blobs: BlobStore, store: BlobStore, key: 
     async def names() -> AsyncGenerator[bytes]:
         async with connection.transaction(readonly=True):
             await connection.execute("set local idle_in_transaction_session_timeout = 0")
-            async for (blob_key,) in connection.cursor(_NAMED, prefetch=1000):
+            async for (blob_key,) in connection.cursor(_NAMED, None, prefetch=1000):
                 name = key.name_of(blob_key)
                 digest = bytes.fromhex(name)
                 counts[0] += 1
@@ -91,13 +95,18 @@ async def listed(store: BlobStore, key: BackupKey, list_folder: str) -> AsyncGen
         rest = whole[end:]
 
 
-async def restore(connection: Connection, target: BlobStore, store: BlobStore, key: BackupKey) -> Copied:
-    """Write the blobs that a restored database names; those that the store lacks are counted as missing."""
+async def restore(
+    connection: Connection, target: BlobStore, store: BlobStore, key: BackupKey, app_id: UUID | None = None
+) -> Copied:
+    """Write the blobs that a restored database names, of one app or of all.
+
+    Those that the store lacks are counted as missing.
+    """
     known = {name async for name in _stored(store)}
     named = new = missing = 0
     async with connection.transaction(readonly=True):
         await connection.execute("set local idle_in_transaction_session_timeout = 0")
-        async for (blob_key,) in connection.cursor(_NAMED, prefetch=1000):
+        async for (blob_key,) in connection.cursor(_NAMED, app_id, prefetch=1000):
             named += 1
             name = key.name_of(blob_key)
             if bytes.fromhex(name) not in known:

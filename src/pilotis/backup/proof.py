@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import tempfile
 import time
 from contextlib import aclosing
-from pathlib import Path
 
 import msgspec
 
@@ -15,6 +11,7 @@ from pilotis.backup import catalogue, copying, files, restore, streams, wal
 from pilotis.backup.catalogue import Backup, Known, Proof
 from pilotis.backup.errors import DamagedError
 from pilotis.backup.place import Place
+from pilotis.backup.scratch import scratch
 from pilotis.kit.clock import now, rfc3339
 
 _SAMPLE = 100
@@ -48,22 +45,14 @@ async def _read_all(place: Place, backup: Backup) -> None:
 async def rehearse(place: Place, known: Known) -> Proof:
     """Restore a backup into a folder of the data directory, start it, record what it has, and remove it again."""
     began = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=place.data_dir))
     try:
-        restored = await restore.restore(place, restore.Wanted(folder, backup_id=known.backup.backup_id))
+        async with scratch(place.data_dir) as folder:
+            restored = await restore.restore(place, restore.Wanted(folder, backup_id=known.backup.backup_id))
         if restored.missing_files > known.backup.missing_files:
             raise DamagedError(f"{restored.missing_files} files that the rows name are missing in the store.")
         at, seconds = rfc3339(now()), round(time.monotonic() - began, 1)
         proof = Proof(verified_at=at, rehearsed_at=at, seconds=seconds, rows=restored.rows)
     except DamagedError as error:
         proof = msgspec.structs.replace(known.proof, error=str(error))
-    finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     await place.catalogue.set_proof(known.backup.backup_id, proof)
     return proof
-
-
-def remove_remains(data_dir: Path) -> None:
-    """Delete what killed rehearsals have left."""
-    for folder in data_dir.glob("rehearsal-*"):
-        shutil.rmtree(folder, ignore_errors=True)

@@ -19,6 +19,7 @@ import time
 from contextlib import aclosing
 from pathlib import Path
 from typing import IO, NamedTuple
+from uuid import UUID
 
 import msgspec
 from asyncpg import Connection
@@ -49,13 +50,17 @@ _TOO_EARLY = re.compile(r"requested recovery stop point is before consistent|rec
 
 
 class Wanted(NamedTuple):
-    """To where, to which moment (RFC 3339, None for the last one), from which backup; the master key to put there."""
+    """To where, to which moment (RFC 3339, None for the last one), from which backup; the master key to put there.
+
+    With `app_id` only the files of this app are fetched.
+    """
 
     directory: Path
     at: str | None = None
     backup_id: str | None = None
     master_key: bytes | None = None
     keep_sessions: bool = False
+    app_id: UUID | None = None
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,7 +293,7 @@ async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Co
         await end_all(connection)
     blobs = LocalStore(wanted.directory / "blobs")
     try:
-        copied = await files.restore(connection, blobs, place.store, place.key)
+        copied = await files.restore(connection, blobs, place.store, place.key, wanted.app_id)
     finally:
         await blobs.close()
     apps, rows = await counts(connection)
@@ -301,6 +306,14 @@ async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Co
         files=copied.named - copied.missing,
         missing_files=copied.missing,
     )
+
+
+async def stored_fingerprint(connection: Connection) -> str | None:
+    """Return the fingerprint of the master key with which a server works; None if it was never set up."""
+    found: str | None = await connection.fetchval(
+        "select value ->> 'fingerprint' from pilotis.installation where key = 'master_key'"
+    )
+    return found
 
 
 async def counts(connection: Connection) -> tuple[int, int]:

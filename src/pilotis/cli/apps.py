@@ -31,7 +31,7 @@ def app() -> None:
 @click.option("--owner", metavar="EMAIL", help="Console user who owns it. Default: none.")
 async def create(on: Session, name: str, owner: str | None) -> Outcome:
     """Create an app and print its id, public key and secret key. The secret key is shown only once."""
-    _require_name(name)
+    require_name(name)
 
     owner_id = await on.users.id_of(owner) if owner is not None else None
     app = await on.apps.create(name, owner_id)
@@ -93,7 +93,7 @@ def import_(
     from pilotis.http.api.principals import OPERATOR
 
     if name is not None:
-        _require_name(name)
+        require_name(name)
     passphrase = read_passphrase(passphrase_file)
 
     async def work(on: Session) -> Imported:
@@ -114,7 +114,7 @@ def clone(place: Place, app_id: UUID, name: str, owner: str | None) -> Outcome:
     from pilotis.archive.feature import ArchiveFeature
     from pilotis.http.api.principals import OPERATOR
 
-    _require_name(name)
+    require_name(name)
     folder = Path(place.settings.data_dir)
 
     async def work(on: Session) -> Imported:
@@ -125,7 +125,8 @@ def clone(place: Place, app_id: UUID, name: str, owner: str | None) -> Outcome:
         return _imported(place.run(work))
 
 
-def _require_name(name: str) -> None:
+def require_name(name: str) -> None:
+    """Raise a usage error for a name that no app can have."""
     if not 1 <= len(name) <= _LONGEST_NAME or "\0" in name:
         raise click.BadParameter(f"a name has 1 to {_LONGEST_NAME} characters", param_hint="NAME")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 import click
 from msgspec.structs import asdict
@@ -15,8 +17,11 @@ from pilotis.cli.command import Place as Command
 
 if TYPE_CHECKING:
     from pilotis.backup.place import Place
+    from pilotis.backup.restore import Wanted
+    from pilotis.cli.session import Session
 
 Result = TypeVar("Result")
+_LONGEST_NAME = 80
 
 
 @click.group()
@@ -134,20 +139,30 @@ def status(place: Command) -> Outcome:
 
 
 @command(backup)
-@click.option("--to", metavar="DIR", required=True, help="The new data directory; it must not exist or be empty.")
+@click.option("--to", metavar="DIR", help="The new data directory; it must not exist or be empty.")
+@click.option("--app", "app_id", type=click.UUID, metavar="APP", help="Restore one app, beside what the server has.")
+@click.option("--as", "name", metavar="NAME", help="Name of that app. Default: what it was called, with a note.")
+@click.option("--owner", metavar="EMAIL", help="Console user who owns it. Default: none.")
 @click.option("--at", metavar="TIME", help="The moment, such as 2026-05-04T14:03:00Z. Default: the last one.")
 @click.option("--backup", "backup_id", metavar="ID", help="The backup to begin with. Default: the last one before.")
 @click.option("--master-key-file", metavar="FILE", help="The master key of the server. Default: PILOTIS_MASTER_KEY.")
 @click.option("--keep-sessions", is_flag=True, help="Leave everybody signed in; only without --at.")
 def restore(
     place: Command,
-    to: str,
+    to: str | None,
+    app_id: UUID | None,
+    name: str | None,
+    owner: str | None,
     at: str | None,
     backup_id: str | None,
     master_key_file: str | None,
     keep_sessions: bool,
 ) -> Outcome:
-    """Restore the server into a new directory. It is quiet until `pilotis backup accept`: nothing goes out."""
+    """Restore the server into a new directory, or one app of it into this server, as it was at a moment.
+
+    A restored server is quiet until `pilotis backup accept`: nothing goes out. A restored app has an id and keys of its
+    own; the present one stays as it is.
+    """
     from pilotis.backup import restore as restoring
     from pilotis.kit.clock import parse_rfc3339
 
@@ -155,6 +170,14 @@ def restore(
         raise click.BadParameter("a time such as 2026-05-04T14:03:00Z is expected", param_hint="--at")
     if keep_sessions and at is not None:
         raise click.BadParameter("it would revive what was ended since; leave --at out", param_hint="--keep-sessions")
+    if (to is None) == (app_id is None):
+        raise click.UsageError("Give --to for the whole server, or --app for one app of it.")
+    if app_id is not None:
+        key = _master_key(place, master_key_file) if master_key_file else None
+        return _restore_app(place, app_id, name, owner, restoring.Wanted(Path(), at, backup_id, key))
+    if name is not None or owner is not None:
+        raise click.UsageError("--as and --owner belong to --app.")
+    assert to is not None
     wanted = restoring.Wanted(Path(to), at, backup_id, _master_key(place, master_key_file), keep_sessions)
     done = _run(place, lambda at_: restoring.restore(at_, wanted))
     said = [f"{to} has {done.apps} apps with {done.rows} rows and {done.files} files, up to {done.last_commit}."]
@@ -164,6 +187,46 @@ def restore(
         said.append(f"Put the server's master key in place as {to}/master.key.")
     said.append(f"Start it with --data-dir {to}, look at it, and let it work with `pilotis backup accept`.")
     return Outcome(asdict(done), said, int(bool(done.missing_files)))
+
+
+def _restore_app(place: Command, app_id: UUID, name: str | None, owner: str | None, wanted: Wanted) -> Outcome:
+    from pilotis.archive.feature import ArchiveFeature
+    from pilotis.archive.reader import Wanted as WantedApp
+    from pilotis.archive.types import Imported
+    from pilotis.backup import one_app
+    from pilotis.backup.place import opened, require_own_database
+    from pilotis.backup.scratch import scratch
+    from pilotis.cli.apps import require_name
+    from pilotis.http.api.principals import OPERATOR
+
+    require_own_database(place.settings)
+    if name is not None:
+        require_name(name)
+    passphrase = secrets.token_urlsafe()
+
+    async def work(on: Session, at: Place, folder: Path) -> tuple[one_app.Extracted, Imported]:
+        owner_id = await on.users.id_of(owner) if owner is not None else None
+        archive = folder.with_name("app.pilotis")
+        found = await one_app.extract(at, wanted._replace(directory=folder), app_id, archive, passphrase)
+        called = name or f"{found.name[:_LONGEST_NAME]} (restored)"
+        app = WantedApp(called, owner_id, OPERATOR, passphrase)
+        return found, await on.features.get(ArchiveFeature).archives.import_(archive, app)
+
+    async def both(on: Session) -> tuple[one_app.Extracted, Imported]:
+        async with opened(place.settings) as at, scratch(at.data_dir) as folder:
+            return await work(on, at, folder)
+
+    found, made = place.run(both)
+    said = [
+        f"{made.name} has {made.rows} rows of {made.tables} tables and {made.blobs} files, up to"
+        f" {found.restored.last_commit}. What acts on its own is switched off; members sign in again.",
+        "Store the secret key safely: it is not shown again.",
+    ]
+    if made.missing_blobs:
+        said.append(f"{made.missing_blobs} files that the rows name are not in the store.")
+    fields = {**asdict(made), "backup_id": found.restored.backup_id, "last_commit": found.restored.last_commit}
+    text = {"app_id": made.app_id, "public_key": made.public_key, "secret_key": made.secret_key}
+    return Outcome(fields, text, int(bool(made.missing_blobs)), said)
 
 
 @command(backup)
