@@ -130,6 +130,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Concurrent exports of one app, in one worker."""
     exports: Positive = 16
     """Concurrent exports, in one worker; each has its own database connection."""
+    app_archives: App[Positive] = 7
+    """Archives of one app that are kept for download; the oldest is deleted after a new one."""
+    archive_bytes: LogBytes = 10 * 1024**3
+    """An archive that a console user imports."""
     json_depth: App[Annotated[int, msgspec.Meta(ge=4, le=64, extra={"unit": "levels"})]] = 64
     """Nesting of a JSON body."""
     row_bytes: App[Bytes] = 1024 * 1024

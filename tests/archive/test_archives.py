@@ -97,7 +97,7 @@ async def test_a_clone_beside_the_original_has_addresses_of_its_own(shop: Shop, 
     await check(shop, shop.app, (shop.storage, shop.file), shop.site.slug)
     twice = "select storage_id, file_id from pilotis.files group by 1, 2 having count(distinct app_id) > 1"
     assert await run_sql(server, twice) is None
-    assert list(server.data_dir.glob("clone-*")) == []
+    assert list(server.data_dir.glob("scratch-*")) == []
 
 
 async def test_an_archive_without_its_passphrase_is_refused_and_has_no_secrets_without(shop: Shop, tmp_path: Path):

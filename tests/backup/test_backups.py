@@ -192,7 +192,7 @@ async def test_a_backup_is_unproven_until_it_was_restored(source: Server, first:
     proven = backup(source, "rehearse", first["backup_id"])
     assert (proven["state"], proven["rows"]) == ("rehearsed", 1)
     assert state() == "rehearsed"
-    assert list(source.data_dir.glob("rehearsal-*")) == []
+    assert list(source.data_dir.glob("scratch-*")) == []
 
 
 async def test_no_plain_text_is_in_the_store(source: Server, shop: App, first: dict[str, Any], place: Path):

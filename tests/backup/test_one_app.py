@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pilotis.backup.scratch import remove_remains, scratch
+from pilotis.kit.scratch import remove_remains, scratch
 from tests import commands
 from tests.archive.shop import Shop, app_of, check
 from tests.backstage import run_sql
@@ -59,7 +59,7 @@ async def test_an_app_comes_back_as_it_was_before_a_mistake(source: Server):
         assert (await client.get(f"/v1/public/tables/{shop.goods}/data")).json()["total_count"] == 0
     async with beside.client() as client:
         assert (await client.get(f"/v1/public/tables/{kept}/data")).json()["total_count"] == 1
-    assert list(source.data_dir.glob("rehearsal-*")) == []
+    assert list(source.data_dir.glob("scratch-*")) == []
 
     said = backup(source, "restore", "--app", later.app_id, "--at", made["last_commit"], status=1)
     assert f"had no app {later.app_id}" in said
@@ -71,13 +71,12 @@ async def test_an_app_comes_back_as_it_was_before_a_mistake(source: Server):
     wrong_key.write_text("00" * 32)
     asked = ["restore", "--app", shop.app.app_id, "--master-key-file", str(wrong_key)]
     assert "another master key" in backup(source, *asked, status=3)
-    assert list(source.data_dir.glob("rehearsal-*")) == []
+    assert list(source.data_dir.glob("scratch-*")) == []
 
 
 async def test_a_folder_in_use_is_no_remains(tmp_path: Path):
     async with scratch(tmp_path) as folder:
-        folder.mkdir()
-        (tmp_path / "rehearsal-of-a-killed-one" / "restored").mkdir(parents=True)
+        (tmp_path / "scratch-of-a-killed-one" / "restored").mkdir(parents=True)
         remove_remains(tmp_path)
         assert folder.is_dir()
         assert len(list(tmp_path.iterdir())) == 1  # noqa: ASYNC240

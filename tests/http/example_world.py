@@ -75,6 +75,7 @@ _NEEDED = {
         ["queryRows", "listRows", "deleteRows", "updateRows", "exportRows", "aggregateRows", "searchRows"], "ROW_ID"
     ),
     **dict.fromkeys(["createExportLink", "getAppStats"], "ROW_ID"),
+    "listArchives": "ARCHIVE_ID",
     "getAttention": "TABLE_ID",
     "getUsage": "WEB_STORAGE_ID",
     "previewSchema": "ROW_ID",
@@ -261,6 +262,35 @@ class World:
         assert self.row_id
         path = f"/v1/apps/{self.app_id}/tables/{self.table_id}/export-link"
         return str(self._asked("POST", path, self._console_headers, {"format": "csv"})["url"].rpartition("/")[2])
+
+    @cached_property
+    def archive_id(self) -> str:
+        """An archive that is written."""
+        assert self.row_id
+        path = f"/v1/apps/{self.app_id}/archives"
+        body = {"passphrase": "correct horse battery"}
+        made = str(self._asked("POST", path, self._console_headers, body)["id"])
+
+        def is_completed() -> bool:
+            return str(self._asked("GET", f"{path}/{made}", self._console_headers, None)["status"]) == "completed"
+
+        wait_until(is_completed)
+        return made
+
+    @property
+    def archive_token(self) -> str:
+        path = f"/v1/apps/{self.app_id}/archives/{self.archive_id}/link"
+        return str(self._asked("POST", path, self._console_headers, None)["url"].rpartition("/")[2])
+
+    @property
+    def import_id(self) -> str:
+        """An import of a file that is no archive."""
+        url, headers = f"{self._server.url}/v1/apps/import", self._console_headers
+        answer = httpx.post(url, headers=headers, files={"file": ("shop.pilotis", b"nothing " * 1280)})
+        assert answer.status_code == 202, answer.text
+        made = str(answer.json()["id"])
+        wait_until(lambda: self._asked("GET", f"/v1/apps/import/{made}", headers)["status"] == "failed")
+        return made
 
     def _own_team(self) -> str:
         """A team that Grace owns."""

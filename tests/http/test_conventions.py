@@ -112,8 +112,8 @@ MAKES |= {
     "tickets",
 }
 # What is accepted now and done later.
-ACCEPTS = {"execute", "replay", ":token", "email", "email-sign-in", "messages", "send", "mail-reset"}
-ACCEPTING = {"/v1/public/app-members/password-reset", "/v1/auth/password-reset/request"}
+ACCEPTS = {"execute", "replay", ":token", "email", "email-sign-in", "messages", "send", "mail-reset", "archives"}
+ACCEPTING = {"/v1/public/app-members/password-reset", "/v1/auth/password-reset/request", "/v1/apps/import"}
 
 
 @pytest.mark.parametrize("endpoint", [e for e in ENDPOINTS if e.method == "POST"], ids=name_of)

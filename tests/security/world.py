@@ -562,6 +562,39 @@ async def _export_link(operator: Operator, tenant: Tenant, endpoint: Endpoint) -
     return str(made.json()["url"].rpartition("/")[2])
 
 
+async def _archive_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """An archive that is written; one that is just asked for, so that a request which works meets none pending."""
+    path = f"/v1/apps/{tenant.app.app_id}/archives"
+    headers = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+    async with httpx.AsyncClient(base_url=tenant.app.server.url, headers=headers, timeout=PATIENCE) as client:
+
+        async def is_completed() -> bool:
+            listed = (await client.get(path)).json()["data"]
+            if not listed or listed[0]["status"] == "failed":
+                await client.post(path, json={"with_secrets": False})
+            return bool(listed) and listed[0]["status"] == "completed"
+
+        await until(is_completed)
+        return str((await client.get(path)).json()["data"][0]["id"])
+
+
+async def _archive_link(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    archive_id = await _archive_id(operator, tenant, endpoint)
+    headers = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+    async with httpx.AsyncClient(base_url=tenant.app.server.url, headers=headers, timeout=PATIENCE) as client:
+        made = await client.post(f"/v1/apps/{tenant.app.app_id}/archives/{archive_id}/link")
+    assert made.status_code == 200, made.text
+    return str(made.json()["url"].rpartition("/")[2])
+
+
+async def _import_id(operator: Operator, tenant: Tenant, _: Endpoint) -> str:
+    headers = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+    async with httpx.AsyncClient(base_url=tenant.app.server.url, headers=headers, timeout=PATIENCE) as client:
+        made = await client.post("/v1/apps/import", files={"file": ("a.pilotis", b"none")})
+    assert made.status_code == 202, made.text
+    return str(made.json()["id"])
+
+
 async def _mail_id(operator: Operator, tenant: Tenant, _: Endpoint) -> str:
     """A mail that was not delivered, and may be sent again."""
     query = """
@@ -696,6 +729,9 @@ PROVIDERS: dict[str, Provider] = {
     "provider": _provider,
     "import_key": _import_key,
     "export_link": _export_link,
+    "archive_id": _archive_id,
+    "archive_link": _archive_link,
+    "import_id": _import_id,
     "mail_id": _mail_id,
     "address_hash": _address_hash,
     "purpose": _purpose,

@@ -86,6 +86,14 @@ class ListedApp(NamedTuple):
     public_keys: list[str]
 
 
+class CopiedApp(NamedTuple):
+    """An app that was made as a copy, with its keys."""
+
+    app: AppInfo
+    public_key: str
+    secret_key: str | None
+
+
 class Apps:
     """Finds apps by id and by key, with a cache that is invalidated when an app or one of its keys changes."""
 
@@ -173,14 +181,22 @@ class Apps:
         return CreatedApp(app_id=app_id, name=name, public_key=public_key, secret_key=secret_key.key)
 
     async def create_copy(
-        self, connection: Connection, settings: CopiedSettings, owner_id: UUID | None, actor: Actor, app_id: UUID
-    ) -> tuple[AppInfo, CreatedApp]:
+        self,
+        connection: Connection,
+        settings: CopiedSettings,
+        owner_id: UUID | None,
+        actor: Actor,
+        app_id: UUID,
+        *,
+        with_secret_key: bool,
+    ) -> CopiedApp:
         """Create an app with the settings of another in the caller's transaction; it has keys of its own."""
         _, public_key = await _insert(connection, settings.name, owner_id, actor, app_id)
         row = await store.set_copied_settings(connection, app_id, settings)
-        secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
-        created = CreatedApp(app_id=app_id, name=settings.name, public_key=public_key, secret_key=secret_key.key)
-        return app_info(row, self._limits), created
+        secret_key = None
+        if with_secret_key:
+            secret_key = (await add_secret_key(connection, app_id, actor, owner_id, "first")).key
+        return CopiedApp(app_info(row, self._limits), public_key, secret_key)
 
     async def create_sample(self, name: str) -> tuple[UUID, str]:
         """Create an app for the operator and return its id and public key.

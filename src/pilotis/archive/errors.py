@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotis.kit.errors import BadRequestError, ConflictError
+from pilotis.kit.errors import BadRequestError, ConflictError, NotFoundError, UnavailableError
 
 
 class InvalidArchiveError(BadRequestError):
@@ -27,3 +27,45 @@ class ArchiveInterruptedError(ConflictError):
     """409 `ARCHIVE_INTERRUPTED`: the app changed in a way that an archive of one moment cannot follow."""
 
     code = "ARCHIVE_INTERRUPTED"
+
+
+class ArchiveNotFoundError(NotFoundError):
+    """404: the app has no such archive, or it was deleted because there are newer ones."""
+
+    code = "ARCHIVE_NOT_FOUND"
+    message = "The archive does not exist."
+
+
+class ArchivePendingError(ConflictError):
+    """409: an archive of the app is being written; there is one at a time."""
+
+    code = "ARCHIVE_PENDING"
+    message = "An archive of the app is being written. Wait until it is completed."
+
+
+class ArchiveNotReadyError(ConflictError):
+    """409: the archive is not written yet, or could not be."""
+
+    code = "ARCHIVE_NOT_READY"
+    message = "Only a completed archive can be downloaded."
+
+
+class ArchiveLinkInvalidError(NotFoundError):
+    """404: the link is unknown, has been used, or has expired, or its user has lost access to the app."""
+
+    code = "ARCHIVE_LINK_INVALID"
+    message = "The link is unknown, was used before, or is older than a minute. Start the download again."
+
+
+class AppImportNotFoundError(NotFoundError):
+    """404: there is no such import of this user, or it is older than 30 days."""
+
+    code = "APP_IMPORT_NOT_FOUND"
+    message = "The import does not exist."
+
+
+class ImportsBusyError(UnavailableError):
+    """503 `IMPORTS_BUSY`: the process imports as many archives as it may."""
+
+    code = "IMPORTS_BUSY"
+    message = "Other archives are being imported. Try again when they are done."

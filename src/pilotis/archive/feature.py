@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from pilotis.accounts.feature import AccountsFeature
 from pilotis.apps.feature import AppsFeature
+from pilotis.archive.endpoints import ArchiveEndpoints
+from pilotis.archive.imports import AppImports
+from pilotis.archive.requested import RequestedArchives
 from pilotis.archive.service import Archives
 from pilotis.archive.writer import Sources
 from pilotis.data.indexes.feature import IndexesFeature
@@ -22,6 +26,7 @@ from pilotis.floor import Floor
 from pilotis.functions.feature import FunctionsFeature
 from pilotis.hosting.feature import HostingFeature
 from pilotis.integrations.feature import IntegrationsFeature
+from pilotis.jobs.tasks import on_connection
 from pilotis.kit.archiving import Archived, Copied, LeftOut
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
@@ -61,7 +66,9 @@ DECLARING: tuple[type[Feature], ...] = (
 class ArchiveFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Archives of apps."""
 
+    described = (ArchiveEndpoints,)
     archived: ClassVar[Archived] = {
+        "app_archives": LeftOut("an archive has no archives"),
         "jobs": LeftOut("work is done by the server that was asked for it"),
         "lanes": LeftOut("work is done by the server that was asked for it"),
         "schedules": LeftOut("what acts at times is switched on again at the copy"),
@@ -76,7 +83,35 @@ def declared() -> Mapping[str, Copied | LeftOut]:
     return {table: how for kind in kinds for table, how in kind.archived.items()}
 
 
-def feature(floor: Floor, apps: AppsFeature, tables: TablesFeature, views: ViewsFeature) -> ArchiveFeature:  # noqa: ARG001
-    """Return the feature. That of views guards tables which views name."""
+def feature(
+    floor: Floor,
+    apps: AppsFeature,
+    users: UsersFeature,
+    tables: TablesFeature,
+    views: ViewsFeature,  # noqa: ARG001 - it guards tables which views name
+) -> ArchiveFeature:
+    """Return the feature."""
     sources = Sources(floor.database, floor.blobs, floor.encryption, tables.tables, declared())
-    return ArchiveFeature(name="archive", archives=Archives(sources, apps.apps, floor.room))
+    archives = Archives(sources, apps.apps, floor.room)
+    folder = Path(floor.settings.data_dir)
+    requested = RequestedArchives(
+        floor.database,
+        archives,
+        floor.blobs,
+        floor.secrets,
+        floor.jobs,
+        apps.apps,
+        users.users,
+        floor.base_url,
+        folder,
+    )
+    imports = AppImports(floor.database, archives, floor.room, floor.limits.archive_bytes, folder)
+    return ArchiveFeature(
+        name="archive",
+        endpoints=[ArchiveEndpoints(requested, imports)],
+        jobs=[requested.kind],
+        periodic=[on_connection(floor.database, "archives.expire", 24 * 3600, imports.delete_old)],
+        start=imports.start,
+        close=imports.stop,
+        archives=archives,
+    )

@@ -40,6 +40,7 @@ from pilotis.kit.ids import uuid7
 from pilotis.limits import PER_APP
 from pilotis.security.audit.service import record
 from pilotis.security.encryption.cipher import KEY_BYTES
+from pilotis.users.service import require_app_creator
 
 _MANIFEST = json.decoder(Manifest)
 _OCTETS = "application/octet-stream"
@@ -55,7 +56,8 @@ class AppExistsError(ConflictError):
 class Wanted(NamedTuple):
     """What an archive is to become: an app with a name, None for the archive's, of a console user.
 
-    With `same_id` it keeps its id, and with it the addresses of its files and sites.
+    With `same_id` it keeps its id, and with it the addresses of its files and sites. Without `with_secret_key` its
+    owner makes its first secret key.
     """
 
     name: str | None
@@ -64,6 +66,7 @@ class Wanted(NamedTuple):
     passphrase: str | None
     same_id: bool = False
     with_secrets: bool = True
+    with_secret_key: bool = True
 
 
 class Reader:
@@ -132,7 +135,17 @@ class Reader:
         if await store.has_app(connection, change.target):
             raise AppExistsError
         settings = _settings(manifest, wanted.name)
-        app, created = await self._apps.create_copy(connection, settings, wanted.owner_id, wanted.actor, change.target)
+        if wanted.owner_id is not None and wanted.actor.kind == "console_user":
+            await require_app_creator(connection, wanted.owner_id)
+        copied = await self._apps.create_copy(
+            connection,
+            settings,
+            wanted.owner_id,
+            wanted.actor,
+            change.target,
+            with_secret_key=wanted.with_secret_key,
+        )
+        app = copied.app
         if change.data_key is not None:
             await sources.encryption.set_data_key(connection, change.target, change.data_key)
         parts = {part.name: part for part in manifest.parts}
@@ -166,10 +179,10 @@ class Reader:
             store.each_blob(connection, change.target, sources.copied), manifest.missing_blobs
         )
         return Imported(
-            app_id=created.app_id,
-            name=created.name,
-            public_key=created.public_key,
-            secret_key=created.secret_key,
+            app_id=app.app_id,
+            name=app.name,
+            public_key=copied.public_key,
+            secret_key=copied.secret_key,
             tables=len(tables),
             rows=sum(rows.values()),
             blobs=manifest.blobs,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import tempfile
 from pathlib import Path
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from pilotis.archive.types import Exported, Imported
 from pilotis.archive.writer import Sources, Writer
 from pilotis.http.api.principals import Actor
 from pilotis.kit.disk import DiskReserve
+from pilotis.kit.scratch import scratch
 from pilotis.security.audit.service import record
 
 
@@ -36,6 +36,10 @@ class Archives:
         """
         async with self._sources.database.transaction(app_id) as connection:
             await record(connection, app_id, actor, "app.export", app_id)
+        return await self.write(app_id, path, passphrase, with_secrets=with_secrets)
+
+    async def write(self, app_id: UUID, path: Path, passphrase: str | None, *, with_secrets: bool) -> Exported:
+        """Write an archive that was asked for earlier; see `export`."""
         with ArchiveWriter(path) as archive:
             return await Writer(self._sources, app_id, archive, passphrase, with_secrets=with_secrets).write()
 
@@ -47,7 +51,7 @@ class Archives:
     async def clone(self, app_id: UUID, name: str, owner_id: UUID | None, actor: Actor, folder: Path) -> Imported:
         """Make an app of another's archive, which is in `folder` meanwhile."""
         passphrase = secrets.token_urlsafe()
-        with tempfile.TemporaryDirectory(dir=folder, prefix="clone-") as place:
-            path = Path(place) / "app.pilotis"
+        async with scratch(folder) as place:
+            path = place / "app.pilotis"
             await self.export(app_id, path, actor, passphrase)
             return await self.import_(path, Wanted(name, owner_id, actor, passphrase))

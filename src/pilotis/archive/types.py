@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -70,14 +70,87 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """The app that an archive became, with its keys; the secret key is shown only once."""
+    """The app that an archive became, with its keys; the secret key, if it has one, is shown only once."""
 
     app_id: UUID
     name: str
     public_key: str
-    secret_key: str
+    secret_key: str | None
     tables: int
     rows: int
     blobs: int
     missing_blobs: int
     left_out: list[str]
+
+
+ArchiveStatus = Literal["pending", "completed", "failed"]
+ImportStatus = Literal["running", "completed", "failed"]
+PassphraseText = Annotated[str, msgspec.Meta(min_length=8, max_length=1000)]
+
+
+class NewArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an archive is to be written.
+
+    The passphrase encrypts the key of secrets and encrypted columns. Without one the app must have none, or
+    `with_secrets` be false, which leaves them out.
+    """
+
+    passphrase: PassphraseText | None = None
+    with_secrets: bool = True
+
+
+class AppArchive(msgspec.Struct, frozen=True, kw_only=True):
+    """An archive of an app: `pending`, `completed` or `failed`; then `error` says why.
+
+    `bytes` is its size; with `tables`, `rows` and `files` it is null until the archive is completed. The bytes of
+    `missing_files` were deleted before they could be copied.
+    """
+
+    id: UUID
+    status: ArchiveStatus
+    created_at: str
+    ended_at: str | None
+    has_passphrase: bool
+    with_secrets: bool
+    bytes: int | None
+    tables: int | None
+    rows: int | None
+    files: int | None
+    missing_files: int | None
+    error: str | None
+
+
+class AppArchiveList(msgspec.Struct, frozen=True, kw_only=True):
+    """The archives of an app, the newest first, and how many of them are kept."""
+
+    data: list[AppArchive]
+    total_count: int
+    kept: int
+
+
+class ArchiveLink(msgspec.Struct, frozen=True):
+    """A URL that downloads an archive once, without a header, until `expires_at`."""
+
+    url: str
+    expires_at: str
+
+
+class AppImport(msgspec.Struct, frozen=True, kw_only=True):
+    """An import of an archive: `running`, `completed` or `failed`; then `code` and `error` say why.
+
+    `app_id` is the app that it has made. `left_out` are sentences about what did not move.
+    """
+
+    id: UUID
+    status: ImportStatus
+    created_at: str
+    bytes: int
+    app_id: UUID | None = None
+    name: str | None = None
+    tables: int | None = None
+    rows: int | None = None
+    files: int | None = None
+    missing_files: int | None = None
+    left_out: list[str] | None = None
+    code: str | None = None
+    error: str | None = None

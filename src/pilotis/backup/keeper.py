@@ -17,13 +17,14 @@ from typing import Any
 import structlog
 from cronsim import CronSim, CronSimError
 
-from pilotis.backup import base, catalogue, proof, scratch, wal
+from pilotis.backup import base, catalogue, proof, wal
 from pilotis.backup.errors import BackupError
 from pilotis.backup.place import Place, opened
 from pilotis.backup.prune import prune
 from pilotis.kit.clock import now
 from pilotis.kit.errors import PilotisError
 from pilotis.kit.metrics import Gauge, Metric
+from pilotis.kit.scratch import remove_remains
 from pilotis.settings import Settings
 
 _PERIOD = 1.0
@@ -74,7 +75,7 @@ class Keeper:
         with wal.shipping(place.cluster) as is_held:
             if not is_held:
                 return
-            await asyncio.to_thread(scratch.remove_remains, place.data_dir)
+            await asyncio.to_thread(remove_remains, place.data_dir)
             full = _Due(self._settings.backup.full, now())
             incremental = _Due(self._settings.backup.incremental, now())
             rehearsal = _Due(self._settings.backup.rehearse, now())

@@ -11,8 +11,8 @@ from pilotis.backup import catalogue, copying, files, restore, streams, wal
 from pilotis.backup.catalogue import Backup, Known, Proof
 from pilotis.backup.errors import DamagedError
 from pilotis.backup.place import Place
-from pilotis.backup.scratch import scratch
 from pilotis.kit.clock import now, rfc3339
+from pilotis.kit.scratch import scratch
 
 _SAMPLE = 100
 """Every so-many-th blob is read to its end."""
@@ -47,7 +47,9 @@ async def rehearse(place: Place, known: Known) -> Proof:
     began = time.monotonic()
     try:
         async with scratch(place.data_dir) as folder:
-            restored = await restore.restore(place, restore.Wanted(folder, backup_id=known.backup.backup_id))
+            restored = await restore.restore(
+                place, restore.Wanted(folder / "restored", backup_id=known.backup.backup_id)
+            )
         if restored.missing_files > known.backup.missing_files:
             raise DamagedError(f"{restored.missing_files} files that the rows name are missing in the store.")
         at, seconds = rfc3339(now()), round(time.monotonic() - began, 1)

@@ -195,9 +195,9 @@ def _restore_app(place: Command, app_id: UUID, name: str | None, owner: str | No
     from pilotis.archive.types import Imported
     from pilotis.backup import one_app
     from pilotis.backup.place import opened, require_own_database
-    from pilotis.backup.scratch import scratch
     from pilotis.cli.apps import require_name
     from pilotis.http.api.principals import OPERATOR
+    from pilotis.kit.scratch import scratch
 
     require_own_database(place.settings)
     if name is not None:
@@ -206,8 +206,8 @@ def _restore_app(place: Command, app_id: UUID, name: str | None, owner: str | No
 
     async def work(on: Session, at: Place, folder: Path) -> tuple[one_app.Extracted, Imported]:
         owner_id = await on.users.id_of(owner) if owner is not None else None
-        archive = folder.with_name("app.pilotis")
-        found = await one_app.extract(at, wanted._replace(directory=folder), app_id, archive, passphrase)
+        archive = folder / "app.pilotis"
+        found = await one_app.extract(at, wanted._replace(directory=folder / "restored"), app_id, archive, passphrase)
         called = name or f"{found.name[:_LONGEST_NAME]} (restored)"
         app = WantedApp(called, owner_id, OPERATOR, passphrase)
         return found, await on.features.get(ArchiveFeature).archives.import_(archive, app)

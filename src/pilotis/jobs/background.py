@@ -36,6 +36,7 @@ SLOTS: Mapping[str, int] = {
     "calls": 16,
     "light": 4,
     "builds": 2,
+    "archives": 2,
     "bytes": 2,
     "columns": 1,
     "long": 1,

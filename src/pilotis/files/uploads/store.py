@@ -354,7 +354,7 @@ async def record_seen(connection: Connection, keys: list[str]) -> None:
 
 
 async def known_keys(connection: Connection, keys: list[str]) -> set[str]:
-    """Return those of the keys to which a file, a variant, an upload, a site or a pending deletion refers."""
+    """Return those of the keys to which a file, variant, upload, site, archive or pending deletion refers."""
     rows = await connection.fetch(
         """
         with given as (
@@ -369,6 +369,7 @@ async def known_keys(connection: Connection, keys: list[str]) -> set[str]:
             exists (select from pilotis.files f where f.app_id = o.app_id and f.blob_id = o.id)
             or exists (select from pilotis.uploads u where u.app_id = o.app_id and u.blob_id = o.id)
             or exists (select from pilotis.variants v where v.app_id = o.app_id and v.blob_id = o.id)
+            or exists (select from pilotis.app_archives a where a.app_id = o.app_id and a.archive_id = o.id)
             or (o.app_id, o.id) in (
                 select b.app_id, form.id from pilotis.web_blobs b
                 cross join lateral (values (b.blob_id), (b.brotli_id), (b.gzip_id)) form (id)

@@ -1,4 +1,4 @@
-"""Folders for restores that nobody keeps. A lock says whether one is in use, however its process ended."""
+"""Folders for work that nobody keeps. A lock says whether one is in use, however its process ended."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-_PREFIX = "rehearsal-"
+_PREFIX = "scratch-"
 
 
 @asynccontextmanager
 async def scratch(data_dir: Path) -> AsyncGenerator[Path]:
-    """Yield a new folder in the data directory, which is deleted after the block."""
+    """Yield a new folder in the data directory, with the mode 0700, which is deleted after the block."""
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=data_dir))
     try:
         with _locked(folder):
-            yield folder / "restored"
+            yield folder
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

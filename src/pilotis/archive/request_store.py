@@ -1,0 +1,226 @@
+"""The archives that owners of apps asked for, and the imports of uploaded ones, in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from asyncpg import Connection
+
+from pilotis.archive.types import ArchiveStatus, Exported, Imported, ImportStatus
+from pilotis.db.pool import TenantDatabase
+from pilotis.db.records import columns
+
+SEEN_SECONDS = 60.0
+"""For how long an import may be silent before it counts as ended with its process."""
+
+
+class ArchiveRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An archive; numbers are null until it is completed."""
+
+    archive_id: UUID
+    state: ArchiveStatus
+    created_at: datetime
+    ended_at: datetime | None
+    has_passphrase: bool
+    with_secrets: bool
+    bytes: int | None
+    tables: int | None
+    rows: int | None
+    blobs: int | None
+    missing_blobs: int | None
+    error: str | None
+
+
+class PendingArchive(msgspec.Struct, frozen=True, kw_only=True):
+    """An archive that is to be written."""
+
+    passphrase: bytes | None
+    with_secrets: bool
+
+
+class ImportRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An import; `is_silent` if its process has said nothing for `SEEN_SECONDS`."""
+
+    import_id: UUID
+    state: ImportStatus
+    created_at: datetime
+    bytes: int
+    made_app_id: UUID | None
+    name: str | None
+    tables: int | None
+    rows: int | None
+    blobs: int | None
+    missing_blobs: int | None
+    left_out: list[str] | None
+    code: str | None
+    error: str | None
+    is_silent: bool
+
+
+async def insert(
+    connection: Connection, app_id: UUID, archive_id: UUID, passphrase: bytes | None, *, with_secrets: bool
+) -> bool:
+    """Add an archive that is to be written; False if the app has one already."""
+    inserted = await connection.fetchval(
+        """
+        insert into pilotis.app_archives (app_id, archive_id, passphrase, has_passphrase, with_secrets)
+        values ($1, $2, $3::bytea, $3::bytea is not null, $4)
+        on conflict (app_id) where state = 'pending' do nothing returning true
+        """,
+        app_id,
+        archive_id,
+        passphrase,
+        with_secrets,
+    )
+    return bool(inserted)
+
+
+async def archives(database: TenantDatabase, app_id: UUID) -> list[ArchiveRow]:
+    """Return the archives of an app, the newest first."""
+    rows = await database.fetch(
+        f"select {columns(ArchiveRow)} from pilotis.app_archives where app_id = $1 order by archive_id desc", app_id
+    )
+    return [ArchiveRow(**row) for row in rows]
+
+
+async def archive(connection: Connection | TenantDatabase, app_id: UUID, archive_id: UUID) -> ArchiveRow | None:
+    """Return an archive."""
+    row = await connection.fetchrow(
+        f"select {columns(ArchiveRow)} from pilotis.app_archives where app_id = $1 and archive_id = $2",
+        app_id,
+        archive_id,
+    )
+    return ArchiveRow(**row) if row is not None else None
+
+
+async def pending(database: TenantDatabase, app_id: UUID, archive_id: UUID) -> PendingArchive | None:
+    """Return what is needed to write an archive; None if that has ended, or it was deleted."""
+    row = await database.fetchrow(
+        """
+        select passphrase, with_secrets from pilotis.app_archives
+        where app_id = $1 and archive_id = $2 and state = 'pending'
+        """,
+        app_id,
+        archive_id,
+    )
+    return PendingArchive(passphrase=row["passphrase"], with_secrets=row["with_secrets"]) if row is not None else None
+
+
+async def complete(connection: Connection, app_id: UUID, archive_id: UUID, made: Exported) -> bool:
+    """Record that an archive is written; False if it was deleted meanwhile."""
+    done = await connection.fetchval(
+        """
+        update pilotis.app_archives set state = 'completed', ended_at = now(), passphrase = null, error = null,
+            bytes = $3, tables = $4, rows = $5, blobs = $6, missing_blobs = $7
+        where app_id = $1 and archive_id = $2 returning true
+        """,
+        app_id,
+        archive_id,
+        made.bytes,
+        made.tables,
+        made.rows,
+        made.blobs,
+        made.missing_blobs,
+    )
+    return bool(done)
+
+
+async def fail(connection: Connection, app_id: UUID, archive_id: UUID, error: str) -> None:
+    """Record why an archive cannot be written."""
+    await connection.execute(
+        """
+        update pilotis.app_archives set state = 'failed', ended_at = now(), passphrase = null, error = $3
+        where app_id = $1 and archive_id = $2
+        """,
+        app_id,
+        archive_id,
+        error,
+    )
+
+
+async def delete(connection: Connection, app_id: UUID, archive_id: UUID) -> bool:
+    """Delete an archive; False if there is none."""
+    gone = await connection.fetchval(
+        "delete from pilotis.app_archives where app_id = $1 and archive_id = $2 returning true", app_id, archive_id
+    )
+    return bool(gone)
+
+
+async def delete_oldest(connection: Connection, app_id: UUID, keep: int) -> Sequence[UUID]:
+    """Delete all but the newest archives that have ended, and return their ids."""
+    rows = await connection.fetch(
+        """
+        delete from pilotis.app_archives where app_id = $1 and state <> 'pending' and archive_id in (
+            select archive_id from pilotis.app_archives where app_id = $1 and state <> 'pending'
+            order by archive_id desc offset $2
+        ) returning archive_id
+        """,
+        app_id,
+        keep,
+    )
+    return [row["archive_id"] for row in rows]
+
+
+async def begin_import(connection: Connection, import_id: UUID, user_id: UUID, size: int) -> None:
+    """Record that an import runs."""
+    await connection.execute(
+        "insert into pilotis.app_imports (import_id, user_id, bytes) values ($1, $2, $3)", import_id, user_id, size
+    )
+
+
+async def see_import(database: TenantDatabase, import_id: UUID) -> None:
+    """Record that an import still runs."""
+    await database.execute("update pilotis.app_imports set seen_at = now() where import_id = $1", import_id)
+
+
+async def complete_import(database: TenantDatabase, import_id: UUID, made: Imported) -> None:
+    """Record which app an import has made."""
+    await database.execute(
+        """
+        update pilotis.app_imports set state = 'completed', made_app_id = $2, name = $3, tables = $4, rows = $5,
+            blobs = $6, missing_blobs = $7, left_out = $8
+        where import_id = $1
+        """,
+        import_id,
+        made.app_id,
+        made.name,
+        made.tables,
+        made.rows,
+        made.blobs,
+        made.missing_blobs,
+        made.left_out,
+    )
+
+
+async def fail_import(database: TenantDatabase, import_id: UUID, code: str, error: str) -> None:
+    """Record why an import has failed."""
+    await database.execute(
+        "update pilotis.app_imports set state = 'failed', code = $2, error = $3 where import_id = $1",
+        import_id,
+        code,
+        error,
+    )
+
+
+async def app_import(database: TenantDatabase, user_id: UUID, import_id: UUID) -> ImportRow | None:
+    """Return an import of a console user."""
+    row = await database.fetchrow(
+        f"""
+        select {columns(ImportRow, without=["is_silent"])}, seen_at < now() - make_interval(secs => $3) as is_silent
+        from pilotis.app_imports where import_id = $1 and user_id = $2
+        """,
+        import_id,
+        user_id,
+        SEEN_SECONDS,
+    )
+    return ImportRow(**row) if row is not None else None
+
+
+async def delete_old_imports(connection: Connection, days: int) -> None:
+    """Delete what is known of imports of long ago."""
+    await connection.execute(
+        "delete from pilotis.app_imports where created_at < now() - make_interval(days => $1)", days
+    )
