@@ -49,6 +49,7 @@ ELSEWHERE = {
     ("data.trash.store", "columns"): "the trash is a state of tables and columns, not a table of its own",
     ("data.trash.store", "tables"): "the trash is a state of tables and columns, not a table of its own",
     ("hosting.content_store", "pending_deletions"): "the bytes of sites and of files are deleted by one mechanism",
+    ("archive.request_store", "pending_deletions"): "the bytes of archives and of files are deleted by one mechanism",
     ("security.encryption.service", "apps"): "an app's data key is a column of the app",
     ("security.sessions.store", "members"): "a sign-in notes that the member is active in the same statement",
     ("security.sessions.store", "rate_limits"): "a sign-in that succeeds clears its counter in the same statement",

@@ -141,6 +141,40 @@ declare namespace Api {
     hooks: AccountHooks;
     on_sign_up: Array<SignUpRow>;
   }
+  interface AppArchive {
+    id: string;
+    status: "completed" | "failed" | "pending";
+    created_at: string;
+    ended_at: string | null;
+    has_passphrase: boolean;
+    with_secrets: boolean;
+    bytes: number | null;
+    tables: number | null;
+    rows: number | null;
+    files: number | null;
+    missing_files: number | null;
+    error: string | null;
+  }
+  interface AppArchiveList {
+    data: Array<AppArchive>;
+    total_count: number;
+    kept: number;
+  }
+  interface AppImport {
+    id: string;
+    status: "completed" | "failed" | "running";
+    created_at: string;
+    bytes: number;
+    app_id: string | null;
+    name: string | null;
+    tables: number | null;
+    rows: number | null;
+    files: number | null;
+    missing_files: number | null;
+    left_out: Array<string> | null;
+    code: string | null;
+    error: string | null;
+  }
   interface AppLimits {
     limits: Record<string, Limit>;
   }
@@ -170,6 +204,10 @@ declare namespace Api {
     redirect_to: string;
     consent_id: string | null;
     scopes: Array<string>;
+  }
+  interface ArchiveLink {
+    url: string;
+    expires_at: string;
   }
   interface AskAnswer {
     domain: string;
@@ -2833,6 +2871,7 @@ declare namespace Api {
     "DELETE /v1/account/oauth/connections/{}": Disconnected;
     "DELETE /v1/apps/{}": Deleted;
     "DELETE /v1/apps/{}/ai-provider": DeletedAiProvider;
+    "DELETE /v1/apps/{}/archives/{}": Deleted;
     "DELETE /v1/apps/{}/dead-jobs/{}": DeadJobResult;
     "DELETE /v1/apps/{}/env/{}": DeletedVariable;
     "DELETE /v1/apps/{}/event-types/{}": DeletedType;
@@ -2923,9 +2962,12 @@ declare namespace Api {
     "GET /setup/reset": string;
     "GET /v1/account/oauth/connections": ConnectionPage;
     "GET /v1/apps": AppPage;
+    "GET /v1/apps/import/{}": AppImport;
     "GET /v1/apps/{}": App;
     "GET /v1/apps/{}/account-settings": AppAccountSettings;
     "GET /v1/apps/{}/ai-provider": AiProvider;
+    "GET /v1/apps/{}/archives": AppArchiveList;
+    "GET /v1/apps/{}/archives/{}": AppArchive;
     "GET /v1/apps/{}/attention": Attention;
     "GET /v1/apps/{}/audit-log": AuditEntryPage;
     "GET /v1/apps/{}/audit-log/targets": AuditTargets;
@@ -3020,6 +3062,7 @@ declare namespace Api {
     "GET /v1/apps/{}/workflows/{}/executions/{}/timeline": Timeline;
     "GET /v1/apps/{}/workflows/{}/trigger": WorkflowTrigger;
     "GET /v1/apps/{}/workflows/{}/versions/{}": Workflow;
+    "GET /v1/archives/{}": undefined;
     "GET /v1/auth/audit-log": AuditEntryPage;
     "GET /v1/auth/factors": UserFactors;
     "GET /v1/auth/logout": Confirmation;
@@ -3103,6 +3146,9 @@ declare namespace Api {
     "POST /oauth/token": TokenAnswer;
     "POST /oauth/userinfo": Record<string, any>;
     "POST /v1/apps": CreatedApp;
+    "POST /v1/apps/import": AppImport;
+    "POST /v1/apps/{}/archives": AppArchive;
+    "POST /v1/apps/{}/archives/{}/link": ArchiveLink;
     "POST /v1/apps/{}/dead-jobs/retry": RetriedJobs;
     "POST /v1/apps/{}/dead-jobs/{}/retry": DeadJobResult;
     "POST /v1/apps/{}/functions": Function;

@@ -164,6 +164,18 @@ async def delete_oldest(connection: Connection, app_id: UUID, keep: int) -> Sequ
     return [row["archive_id"] for row in rows]
 
 
+async def mark_for_deletion(connection: Connection, app_id: UUID, keys: Sequence[str]) -> None:
+    """Mark blobs for deletion in an hour, when no download reads them any more."""
+    await connection.execute(
+        """
+        insert into pilotis.pending_deletions (app_id, key, due_at)
+        select $1, unnest($2::text[]), now() + interval '1 hour' on conflict do nothing
+        """,
+        app_id,
+        keys,
+    )
+
+
 async def begin_import(connection: Connection, import_id: UUID, user_id: UUID, size: int) -> None:
     """Record that an import runs."""
     await connection.execute(

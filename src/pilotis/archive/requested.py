@@ -28,8 +28,6 @@ from pilotis.archive.service import Archives
 from pilotis.archive.types import AppArchive, AppArchiveList, ArchiveLink, NewArchive
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.pool import Database
-from pilotis.files.keys import blob_key
-from pilotis.files.uploads.store import mark_for_deletion
 from pilotis.http.api.principals import Actor, AppInfo, AppUser, InvalidTokenError, Role
 from pilotis.jobs.kinds import Job, JobKind
 from pilotis.jobs.queue import Jobs
@@ -135,7 +133,7 @@ class RequestedArchives:
         async with self._database.transaction(app_id) as connection:
             if not await store.delete(connection, app_id, archive_id):
                 raise ArchiveNotFoundError
-            await mark_for_deletion(connection, app_id, blob_key(app_id, archive_id))
+            await store.mark_for_deletion(connection, app_id, [blob_key(app_id, archive_id)])
             await record(connection, app_id, actor, "app.archive_delete", archive_id)
 
     async def link(self, principal: AppUser, archive_id: UUID) -> ArchiveLink:
@@ -208,10 +206,15 @@ class RequestedArchives:
                 await self._blobs.put(key, _pieces(file), size=made.bytes, content_type=CONTENT_TYPE)
         async with job.transaction() as connection:
             if not await store.complete(connection, app_id, archive_id, made):
-                await mark_for_deletion(connection, app_id, key)
-            for old in await store.delete_oldest(connection, app_id, app.limits.app_archives):
-                await mark_for_deletion(connection, app_id, blob_key(app_id, old))
+                await store.mark_for_deletion(connection, app_id, [key])
+            old = await store.delete_oldest(connection, app_id, app.limits.app_archives)
+            await store.mark_for_deletion(connection, app_id, [blob_key(app_id, one) for one in old])
             await job.finish(connection)
+
+
+def blob_key(app_id: UUID, archive_id: UUID) -> str:
+    """Return the key of an archive in the object store."""
+    return f"blobs/{app_id}/{archive_id}"
 
 
 async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes]:

@@ -19,20 +19,25 @@ import threading
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from asyncpg import InterfaceError, PostgresError
+
 from pilotis.backup import streams
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
-from pilotis.backup.place import Place
+from pilotis.backup.place import Place, connected
 from pilotis.db.embedded import find_binaries
 
 _READ_BYTES = 1 << 20
-_NICE = 10
+NICE = 19
+"""The priority of what a backup computes: requests come first where processors are few."""
 _BLOCK = tarfile.BLOCKSIZE
 _MANIFEST = "backup_manifest"
 _GZIP = 16 + zlib.MAX_WBITS
+_SENDERS = "select pid from pg_stat_activity where backend_type = 'walsender' and application_name = 'pg_basebackup'"
+_LOOK_SECONDS = 0.05
 _NOT_INCREMENTAL = re.compile(r"summar|manifest|incremental", re.IGNORECASE)
 
 
@@ -52,7 +57,7 @@ def program(place: Place, name: str) -> Path:
 def politely(command: list[str]) -> list[str]:
     """Return a command that waits where processors are few: requests come first."""
     nice = shutil.which("nice")
-    return [nice, "-n", str(_NICE), *command] if nice else command
+    return [nice, "-n", str(NICE), *command] if nice else command
 
 
 async def copy(place: Place, address: dict[str, Any], folder: str, based_on: str | None) -> int:
@@ -104,6 +109,7 @@ async def _copy(place: Place, address: dict[str, Any], folder: str, old: Path | 
             env={"LC_ALL": "C"},
             start_new_session=True,
         )
+        yielding = asyncio.create_task(_let_server_yield(address))
         try:
             async with aclosing(_output(process, thread, ManifestFinder(manifest))) as chunks:
                 return await streams.write(place.store, place.key.of(folder), folder, chunks)
@@ -114,6 +120,7 @@ async def _copy(place: Place, address: dict[str, Any], folder: str, old: Path | 
                 raise NotIncrementalError(reason) from None
             raise BackupError(f"PostgreSQL could not be copied: {reason}") from None
         finally:
+            yielding.cancel()
             # A thread that still reads meets the end of the pipe.
             process.kill()
             process.wait()
@@ -219,7 +226,20 @@ async def unzipped(parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
 def _yield_to_requests() -> None:
     """Let this thread wait where processors are few; only Linux gives each thread a priority of its own."""
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+async def _let_server_yield(address: dict[str, Any]) -> None:
+    """Give the process of PostgreSQL that sends the copy the same low priority, where that is allowed."""
+    with suppress(BackupError, OSError, PostgresError, InterfaceError):
+        connection = await connected(address)
+        try:
+            while not (pids := await connection.fetch(_SENDERS)):  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            await connection.close()
+        for (pid,) in pids:
+            os.setpriority(os.PRIO_PROCESS, pid, NICE)
 
 
 def _last_error(said: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _LONGEST_NAME = 80
+_NICE = 19
 
 
 @click.group()
@@ -33,6 +35,8 @@ def backup() -> None:
 @click.option("--full", is_flag=True, help="Copy everything, not what changed since the newest backup.")
 def create(place: Command, full: bool) -> Outcome:
     """Make a backup, while requests go on. A killed run leaves nothing that the next one does not remove."""
+    # Before anything is imported: that alone takes half a second of a processor.
+    os.nice(_NICE)
     from pilotis.backup import base, keys
     from pilotis.backup.place import require_own_database
     from pilotis.backup.prune import prune

@@ -16,6 +16,7 @@ import {
   SecretDialog,
   TextField,
   complain,
+  later,
   said,
   toast,
   useInView,
@@ -24,6 +25,7 @@ import {
 
 export const head = () => ({ title: t.apps.title });
 
+const ImportArchive = later(() => import("./archives.js"), "ImportArchive");
 const PAGE = 100;
 // So many cards are seen at a glance.
 const FEW = 12;
@@ -31,6 +33,7 @@ const RESTORABLE_DAYS = 7;
 
 export function Screen() {
   const [creating, setCreating] = useState(false);
+  const [importing, setImporting] = useState(false);
   const all = apps.value || [];
   const live = all.filter((one) => !one.deleted_at);
   const offset = Math.max(0, Number(place.value.query.get("offset")) || 0);
@@ -41,6 +44,9 @@ export function Screen() {
     <div class="line">
       <p class="soft grow">${live.length > 0 && t.apps.lead}</p>
       ${(live.length > FEW || words) && html`<${SearchBox} label=${t.apps.find} />`}
+      ${user.value?.may_create_apps && html`<${Button} icon="in" onClick=${() => setImporting(true)}>
+        ${t.apps.import}
+      </${Button}>`}
       ${user.value?.may_create_apps && html`<${Button}
         kind=${live.length ? "go" : ""} icon="plus" onClick=${() => setCreating(true)}
       >
@@ -71,6 +77,7 @@ export function Screen() {
       <header><h2>${t.apps.deleted}</h2></header>
       <ul class="items">${deleted.map((one) => html`<${DeletedApp} key=${one.app_id} app=${one} />`)}</ul>
     </section>`}
+    ${importing && html`<${ImportArchive} onClose=${() => setImporting(false)} />`}
     ${creating && html`<${NewApp} onClose=${() => setCreating(false)} />`}
   </div>`;
 }

@@ -1,4 +1,4 @@
-/** The settings of an app: general, sign-in, limits, people, trash. */
+/** The settings of an app: general, sign-in, limits, people, archives, trash. */
 import { html, useState } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
 import { user } from "../state/api.js";
@@ -35,8 +35,10 @@ const TABS = /** @type {[string, () => unknown][]} */ ([
   ["sign-in", () => html`<${SignInMethods} />`],
   ["limits", () => html`<${Limits} />`],
   ["people", () => html`<${People} />`],
+  ["archives", () => html`<${Archives} />`],
   ["trash", () => html`<${Trash} />`],
 ]);
+const Archives = later(() => import("./archives.js"), "Archives");
 const Limits = later(() => import("./limits.js"), "Limits");
 const needs = (/** @type {"owner" | "editor"} */ role) => !may(role) && t.needs[role];
 

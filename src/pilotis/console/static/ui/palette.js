@@ -40,7 +40,7 @@ function entries() {
           note: t.sectionNames.tables,
           path: `${base}/${name}`,
         })),
-        ...["sign-in", "limits", "people", "trash"].map((tab) => ({
+        ...["sign-in", "limits", "people", "archives", "trash"].map((tab) => ({
           group: t.palette.go,
           icon: "gear",
           text: /** @type {any} */ (t.settings.tabs)[tab],
