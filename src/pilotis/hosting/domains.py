@@ -19,12 +19,13 @@ from pilotis.hosting.errors import (
     SiteNotFoundError,
     WebStorageNotFoundError,
 )
-from pilotis.hosting.names import hostname_of, parse_label
+from pilotis.hosting.names import parse_label
 from pilotis.hosting.types import AskAnswer, Domain, DomainDeleted, DomainList
 from pilotis.hosting.views import domain_view, txt_name, txt_value
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import Paging
 from pilotis.kit.errors import UnavailableError, invalid
+from pilotis.kit.hostnames import hostname_of
 from pilotis.security.audit.service import record
 
 _DNS_SECONDS = 5.0

@@ -17,7 +17,6 @@ from pilotis.hosting.ports import SitePorts
 
 RESERVED = frozenset({"www", "api", "console", "files", "admin", "mail", "static", "status"})
 _LABEL = re.compile(r"([a-z0-9](?:-?[a-z0-9])*)(?:--(qa|v[1-9][0-9]{0,8}))?")
-_HOSTNAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _ALPHABET = string.ascii_lowercase + string.digits
 
 
@@ -45,21 +44,6 @@ def slug_of(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     readable = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:32].strip("-")
     return "-".join(filter(None, [readable or "site", "".join(secrets.choice(_ALPHABET) for _ in range(6))]))
-
-
-def hostname_of(text: str) -> str:
-    """Return a domain in its canonical form: lower case, ASCII (RFC 5891), without a trailing dot.
-
-    Raises `ValueError` with a sentence.
-    """
-    name = text.strip().lower().removesuffix(".")
-    try:
-        name = name.encode("idna").decode("ascii")
-    except UnicodeError:
-        raise ValueError("This is not a host name.") from None
-    if not _HOSTNAME.fullmatch(name):
-        raise ValueError("This is not a host name with at least two labels.")
-    return name
 
 
 class Addresses:

@@ -211,7 +211,7 @@ class Call:
     def cycle(self) -> RequestResponseCycle | None:
         """The object with which uvicorn handles the request; answers can bypass ASGI through it.
 
-        None with other servers and on encrypted connections.
+        None with other servers.
         """
         extension = self.scope.get("extensions", _NONE).get(ANSWERING)
         cycle: RequestResponseCycle | None = None if extension is None else extension["cycle"]()
@@ -219,8 +219,8 @@ class Call:
 
     @property
     def takes_files(self) -> bool:
-        """Whether the server can send part of an open file."""
-        return self.cycle is not None
+        """Whether the server can send part of an open file: the kernel does not encrypt it."""
+        return self.cycle is not None and self.scope["scheme"] != "https"
 
     @property
     def has_unread_body(self) -> bool:

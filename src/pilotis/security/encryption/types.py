@@ -23,6 +23,7 @@ class Purpose(enum.StrEnum):
     MAIL_BODY = "mail_body"
     TOTP_SECRET = "totp_secret"  # noqa: S105 - a name
     RECOVERY_CODE = "recovery_code"
+    HTTPS_KEY = "https_key"
 
 
 class EncryptedColumn(NamedTuple):
