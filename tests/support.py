@@ -45,7 +45,7 @@ class Server:
         from_nothing: bool = False,
         ports: Sequence[str] = ("--port", "0"),
     ) -> None:
-        """`wrapper` is a command that runs the one behind it in its place, as env(1) does; `ports` say where it listens.
+        """`wrapper` is a command that runs the one behind it in its place, as env(1) does; `ports` are flags.
 
         Its embedded database is a copy of one that has been made before; `from_nothing` lets it make its own.
         """

@@ -115,7 +115,7 @@ def test_the_port_without_tls_says_that_the_process_is_alive(own: Own):
 )
 def test_a_handshake_for_a_name_of_others_fails(own: Own, name: str):
     # uvloop closes the connection without the alert.
-    with pytest.raises(ssl.SSLError, match="EOF|UNRECOGNIZED_NAME"):
+    with pytest.raises(ssl.SSLError, match=r"EOF|UNRECOGNIZED_NAME"):
         own.server.certificate(name)
     assert own.server.get("/healthz", ca_file=own.authority.ca_file).status_code == 200
 
