@@ -19,6 +19,7 @@ from pilotis.certificates.own_files import CHECK_SECONDS, OwnFiles
 from pilotis.db.pool import Database
 from pilotis.db.waiters import UNAUTHENTICATED
 from pilotis.kit.errors import UnavailableError
+from pilotis.kit.networks import is_address
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{8,256}")
 _MAX_LOOKUPS = 4
@@ -120,8 +121,13 @@ class Certificates:
         return is_own or (self._issued is not None and self._issued.not_after(name) is not None)
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> int | None:
-        """Set the context of a handshake, or reject it; a name that nobody asked us to serve asks nobody."""
-        found = self._context_of(name.lower().removesuffix(".")) if name else self._default()
+        """Set the context of a handshake, or reject it without asking anybody.
+
+        An address is no name (RFC 6066, section 3), but some clients send it.
+        """
+        found = (
+            self._default() if name is None or is_address(name) else self._context_of(name.lower().removesuffix("."))
+        )
         if found is None:
             return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
         connection.context = found

@@ -5,7 +5,6 @@ Each is a single label, so one wildcard record and one wildcard certificate serv
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import secrets
 import string
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pilotis.hosting.ports import SitePorts
+from pilotis.kit.networks import is_address
 
 RESERVED = frozenset({"www", "api", "console", "files", "admin", "mail", "static", "status"})
 _LABEL = re.compile(r"([a-z0-9](?:-?[a-z0-9])*)(?:--(qa|v[1-9][0-9]{0,8}))?")
@@ -56,7 +56,7 @@ class Addresses:
         self._authority = parts.netloc.lower()
         self.domain = (parts.hostname or "").lower()
         self.suffix = f".{self.domain}"
-        if _is_address(self.domain):
+        if is_address(self.domain):
             raise ValueError("Sites need a domain name: names below an IP address do not exist.")
 
     def production(self, slug: str) -> str:
@@ -75,14 +75,6 @@ class Addresses:
     def of_domain(self, hostname: str) -> str:
         """Return the address of a site's own domain."""
         return f"{self._scheme}://{hostname}"
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def check_slug(text: str) -> None:
