@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.acceptance.test_files import storage
 from tests.certificates import Authority
+from tests.commands import run
 from tests.conftest import first_console_user, new_app
 from tests.hosting.sites import new_site
 from tests.https.servers import NAME, HttpsServer, handshake, https_server
@@ -130,6 +131,56 @@ def test_tls_1_2_and_1_3_are_spoken(own: Own, version: ssl.TLSVersion):
 def test_tls_1_1_is_not_spoken(own: Own):
     with pytest.raises(ssl.SSLError):
         handshake(own.server.https, NAME, ssl.TLSVersion.TLSv1_1)
+
+
+def test_doctor_names_a_certificate_that_ends_soon(own: Own):
+    settings = {name: value for name, value in own.server.environment.items() if name.startswith("PILOTIS_HTTPS")}
+    settings["PILOTIS_BASE_URL"] = f"https://{NAME}"
+    found = run("doctor", *own.server.place, **settings)
+    ends = own.server.certificate().not_valid_after_utc
+    assert f"{settings['PILOTIS_HTTPS_CERTIFICATE']} ends on {ends:%Y-%m-%d %H:%M} UTC." in found.stdout
+    assert found.returncode == 1
+    settings["PILOTIS_HTTPS_CERTIFICATE"] = str(own.authority.certificate(NAME, days=60))
+    assert (
+        "The certificates for HTTPS are valid for long enough." in run("doctor", *own.server.place, **settings).stdout
+    )
+    settings |= {"PILOTIS_HTTPS_NAMES": f"{NAME},www.example.com"}
+    assert "There is no certificate for www.example.com yet." in run("doctor", *own.server.place, **settings).stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"PILOTIS_HTTPS_NAMES": NAME, "PILOTIS_BASE_URL": "https://other.example.com"}, f"its name is none of {NAME}"),
+        ({"PILOTIS_HTTPS_NAMES": NAME, "PILOTIS_BASE_URL": f"http://{NAME}"}, "it begins with https://"),
+        ({"PILOTIS_HTTPS_NAMES": NAME, "PILOTIS_PORT": "8090"}, "the ports are https_port and http_port"),
+        ({"PILOTIS_HTTPS_NAMES": "*.example.com"}, "*.example.com is not a host name"),
+        ({"PILOTIS_HTTPS_NAMES": "10.0.0.1"}, "10.0.0.1 is not a host name"),
+        ({"PILOTIS_HTTPS_KEY": "x.pem"}, "it needs https_certificate"),
+        ({"PILOTIS_HTTPS_CERTIFICATE": "x.pem"}, "it needs base_url"),
+        ({"PILOTIS_HTTPS_NAMES": NAME, "PILOTIS_HTTPS_DIRECTORY": "http://ca.example/"}, "PILOTIS_HTTPS_DIRECTORY"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named(tmp_path: Path, settings: dict[str, str], said: str):
+    found = run("serve", "--data-dir", str(tmp_path / "data"), **settings)
+    assert (found.returncode, said in found.stderr) == (2, True), found.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_files_that_do_not_belong_together_prevent_the_start(tmp_path: Path):
+    authority = Authority(tmp_path)
+    first, second = authority.certificate(NAME), authority.certificate(NAME)
+    key = second.read_text().partition("-----BEGIN CERTIFICATE")[0]
+    (tmp_path / "chain.pem").write_text(first.read_text().partition("PRIVATE KEY-----\n")[2].partition("KEY-----\n")[2])
+    (tmp_path / "key.pem").write_text(key)
+    settings = {
+        "PILOTIS_BASE_URL": f"https://{NAME}",
+        "PILOTIS_HTTPS_CERTIFICATE": str(tmp_path / "chain.pem"),
+        "PILOTIS_HTTPS_KEY": str(tmp_path / "key.pem"),
+    }
+    server = HttpsServer(tmp_path / "data", 0, 0, **settings)
+    with pytest.raises(AssertionError, match="do not belong together"):
+        server.start()
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -139,6 +139,14 @@ class Domains:
             raise SiteNotFoundError
         return AskAnswer(hostname)
 
+    async def is_allowed(self, name: str) -> bool:
+        """Whether a host name belongs to a site."""
+        try:
+            await self.ask(name)
+        except SiteNotFoundError:
+            return False
+        return True
+
     def _checked(self, name: str) -> str:
         try:
             hostname = hostname_of(name)

@@ -74,9 +74,12 @@ async def _serve(
     node = Node(
         settings, source.connect_arguments, base_url, member, own_ports=_own_ports(settings, source, listening, exposed)
     )
-    if ports := node.made.get(HostingFeature).hosting.ports:
+    hosting = node.made.get(HostingFeature).hosting
+    if ports := hosting.ports:
         ports.attach(lambda host: _site_protocol(node, host))
-    metrics = asyncio.create_task(exposition.serve(node.metrics, *exposed)) if exposed else None
+    metrics = (
+        asyncio.create_task(exposition.serve(node.metrics, *exposed, hosting.domains.is_allowed)) if exposed else None
+    )
     try:
         await stop.before(node.start())
         tune()

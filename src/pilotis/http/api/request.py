@@ -219,8 +219,8 @@ class Call:
 
     @property
     def takes_files(self) -> bool:
-        """Whether the server can send part of an open file: the kernel does not encrypt it."""
-        return self.cycle is not None and self.scope["scheme"] != "https"
+        """Whether the server can send part of an open file."""
+        return self.cycle is not None
 
     @property
     def has_unread_body(self) -> bool:
