@@ -228,7 +228,7 @@ async def test_the_configuration_of_the_guide_serves_everything(behind: Behind, 
 
 async def test_a_proxy_may_get_a_certificate_for_a_site_alone(behind: Behind):
     site = await new_site(behind.app)
-    asked = behind.app.server.metrics_url.replace("/metrics", "") + "/tls/allowed"
+    asked = f"{behind.app.server.metrics_url}/tls/allowed?"
     own = f"{site.slug}.sites.example.com"
     wanted = [
         (f"name={own}", 200),
@@ -240,7 +240,10 @@ async def test_a_proxy_may_get_a_certificate_for_a_site_alone(behind: Behind):
         ("", 404),
     ]
     async with plain_client(asked) as client:
-        assert [(await client.get(f"?{query}")).status_code for query, _ in wanted] == [status for _, status in wanted]
+        assert [(await client.get(asked + query)).status_code for query, _ in wanted] == [
+            status for _, status in wanted
+        ]
+        assert (await client.get(asked.replace("?", "/?") + f"name={own}")).status_code == 404
 
 
 def problems(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -253,6 +253,7 @@ def _verify(jwk: dict[str, str], algorithm: str, signed: bytes, signature: bytes
 def _handler(acme: AcmeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = 30
 
         def do_HEAD(self) -> None:
             self._answer(lambda: acme.get(self.path))
@@ -299,7 +300,8 @@ def acme_server(folder: Path, challenged_port: int) -> Iterator[AcmeServer]:
     """A running authority, by TLS, whose certificate `authority.ca_file` vouches for."""
     acme = AcmeServer(Authority(folder), challenged_port)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(acme))
-    server.daemon_threads = True
+    # Its end waits for the connections, which clients have closed by then.
+    server.daemon_threads = False
     server.socket = acme.authority.context("127.0.0.1").wrap_socket(server.socket, server_side=True)
     acme.url = f"https://127.0.0.1:{server.server_port}"
     answering = threading.Thread(target=server.serve_forever, args=(0.05,))

@@ -83,8 +83,10 @@ def _answering(metrics: Metrics, snapshots: Callable[[], Sequence[Snapshot]], al
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         nonlocal application
-        if scope["path"] == "/tls/allowed":
-            await _answer_proxy(scope["query_string"], allowed, send)
+        # Prometheus' application answers every other path, and a proxy takes 200 for a yes.
+        if scope["path"].startswith("/tls/"):
+            query = scope["query_string"] if scope["path"] == "/tls/allowed" else b""
+            await _answer_proxy(query, allowed, send)
             return
         if application is None:
             # Prometheus' client takes a while to import, and a start need not wait for it.
