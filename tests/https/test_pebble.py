@@ -75,6 +75,7 @@ async def nodes(tmp_path: Path) -> AsyncIterator[tuple[HttpsServer, HttpsServer,
             "PILOTIS_OUTGOING_CA_FILE": str(authority.ca_file),
             "PILOTIS_LIMITS_CERTIFICATES_PER_HOUR": "100000",
             "PILOTIS_MASTER_KEY": MASTER_KEY,
+            "PILOTIS_BLOB_STORE": str(tmp_path / "blobs"),
         }
         first = HttpsServer(tmp_path / "first", ports[2], ports[3], "--https", NAME, **settings)
         first.start()
