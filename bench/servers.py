@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,21 +31,42 @@ _ENVIRONMENT = {
 }
 
 
+def _https(certificate: Path) -> dict[str, str]:
+    """Return the settings of a server that answers by HTTPS on a free port of loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return {
+        "PILOTIS_HOST": "127.0.0.1",
+        "PILOTIS_HTTPS_PORT": str(port),
+        "PILOTIS_HTTP_PORT": "0",
+        "PILOTIS_BASE_URL": f"https://127.0.0.1:{port}",
+        "PILOTIS_HTTPS_CERTIFICATE": str(certificate),
+    }
+
+
 class Process:
     """A server in a separate process; its address is `url` once it has started.
 
     With `source` it runs the packages in that directory in place of the installed ones.
     """
 
-    def __init__(self, name: str, arguments: list[str], directory: Path, source: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: list[str],
+        directory: Path,
+        source: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = directory / f"{name}.log"
-        environment = {**os.environ, **_ENVIRONMENT, **({"PYTHONPATH": str(source)} if source else {})}
+        own = {**({"PYTHONPATH": str(source)} if source else {}), **(settings or {})}
+        environment = {**os.environ, **_ENVIRONMENT, **own}
         with self._log.open("w") as errors, (directory / f"{name}.out").open("w") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *arguments], stdout=output, stderr=errors, env=environment
             )
         self._output = directory / f"{name}.out"
-        self.url = self._find(r"http://[\w.]+:\d+")
+        self.url = self._find(r"https?://[\w.]+:\d+")
 
     @property
     def pid(self) -> int:
@@ -101,16 +124,18 @@ class Pilotis(Process):
         name: str = "pilotis",
         workers: int = 1,
         source: Path | None = None,
+        certificate: Path | None = None,
     ) -> None:
         self.data_dir = directory / f"{name}-data"
         place = ["--data-dir", str(self.data_dir), *(["--database-url", database_url] if database_url else [])]
-        command = ["pilotis", "serve", "--port", "0", "--workers", str(workers), *place]
-        super().__init__(name, command, directory, source)
+        port = [] if certificate else ["--port", "0"]
+        command = ["pilotis", "serve", *port, "--workers", str(workers), *place]
+        super().__init__(name, command, directory, source, _https(certificate) if certificate else None)
         self.headers = {"X-Public-Key": self._find(r"pk_[\w-]+")}
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             try:
-                httpx.get(self.url)
+                httpx.get(self.url, verify=False)
                 return
             except httpx.ConnectError:
                 time.sleep(0.02)
@@ -129,7 +154,7 @@ class Pilotis(Process):
 
     def post(self, path: str, body: Any) -> Any:
         """Send a request and return the answer's body."""
-        answer = httpx.post(self.url + path, json=body, headers=self.headers, timeout=60)
+        answer = httpx.post(self.url + path, json=body, headers=self.headers, timeout=60, verify=False)
         if answer.is_error:
             raise RuntimeError(f"{path}: {answer.status_code} {answer.text}")
         return answer.json()
@@ -142,7 +167,7 @@ class Pilotis(Process):
         token = self._find(r"setup#\S+").partition("#")[2]
         user = {"email": "bench@example.com", "password": "correct horse battery", "token": token}
         bearer = {"Authorization": f"Bearer {self.post('/v1/auth/signup', user)['access_token']}"}
-        made = httpx.post(f"{self.url}/v1/apps", json={"name": "neighbour"}, headers=bearer).json()
+        made = httpx.post(f"{self.url}/v1/apps", json={"name": "neighbour"}, headers=bearer, verify=False).json()
         return made["app_id"], {"X-Public-Key": made["public_key"], **bearer}
 
 

@@ -35,16 +35,20 @@ class Authority:
         context.load_cert_chain(self.certificate(*names, days=days))
         return context
 
-    def certificate(self, *names: str, days: int = 1) -> Path:
-        """A PEM file with a key and a certificate for the names."""
-        key = ec.generate_private_key(ec.SECP256R1())
+    def signed(self, key: ec.EllipticCurvePublicKey, *names: str, days: float = 1) -> x509.Certificate:
+        """A certificate for a key and the names."""
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        certificate = (
-            self._dated(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])]), key.public_key(), days)
+        return (
+            self._dated(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])]), key, days)
             .add_extension(x509.SubjectAlternativeName([_name(name) for name in names]), critical=False)
             .add_extension(issuer, critical=False)
             .sign(self._key, hashes.SHA256())
         )
+
+    def certificate(self, *names: str, days: float = 1) -> Path:
+        """A PEM file with a key and a certificate for the names."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self.signed(key.public_key(), *names, days=days)
         file = self._folder / f"{key.public_key().public_numbers().x:x}.pem"
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -52,7 +56,7 @@ class Authority:
         file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
         return file
 
-    def _dated(self, name: x509.Name, key: ec.EllipticCurvePublicKey, days: int = 1) -> x509.CertificateBuilder:
+    def _dated(self, name: x509.Name, key: ec.EllipticCurvePublicKey, days: float = 1) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()

@@ -1,6 +1,7 @@
 """A name server on loopback: TXT records, and addresses that may be others at each question."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -28,6 +29,22 @@ class _NameServer(asyncio.DatagramProtocol):
         self._transport = transport
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
+        found = self.answer(data)
+        if found is not None:
+            assert self._transport
+            self._transport.sendto(found, addr)
+
+    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the questions of a connection (RFC 1035, section 4.2.2)."""
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                size = int.from_bytes(await reader.readexactly(2))
+                found = self.answer(await reader.readexactly(size)) or b""
+                writer.write(len(found).to_bytes(2) + found)
+        writer.close()
+
+    def answer(self, data: bytes) -> bytes | None:
+        """The answer to a question; None if there is to be none."""
         query = message.from_wire(data)
         (question,) = query.question
         answer = message.make_response(query)
@@ -35,14 +52,13 @@ class _NameServer(asyncio.DatagramProtocol):
         name = question.name.to_text(omit_final_dot=True)
         records = self._records(name, question.rdtype)
         if records == [*SILENT]:
-            return
+            return None
         if records is None:
             answer.set_rcode(rcode.NXDOMAIN)
         elif records:
             kind = rdatatype.to_text(question.rdtype)
             answer.answer.append(rrset.from_text_list(question.name, 60, "IN", kind, records))
-        assert self._transport
-        self._transport.sendto(answer.to_wire(), addr)
+        return answer.to_wire()
 
     def _records(self, name: str, kind: int) -> list[str] | None:
         """The records of a type; None for a name that there is not."""
@@ -65,14 +81,20 @@ async def name_server(
     addresses: Answers | None = None,
     *,
     listening: tuple[str, int] = ("127.0.0.1", 0),
+    by_tcp: bool = False,
 ) -> AsyncIterator[str]:
-    """Serve TXT records, text by name, and addresses over UDP (RFC 1035, section 4.2.1); yields `address:port`."""
+    """Serve TXT records, text by name, and addresses over UDP (RFC 1035, section 4.2.1); yields `address:port`.
+
+    With `by_tcp` over TCP, too.
+    """
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_datagram_endpoint(
-        lambda: _NameServer({} if texts is None else texts, addresses or {}), local_addr=listening
-    )
+    answering = _NameServer({} if texts is None else texts, addresses or {})
+    transport, _ = await loop.create_datagram_endpoint(lambda: answering, local_addr=listening)
+    host, port = transport.get_extra_info("sockname")
+    server = await asyncio.start_server(answering.converse, host, port) if by_tcp else None
     try:
-        host, port = transport.get_extra_info("sockname")
         yield f"{host}:{port}"
     finally:
         transport.close()
+        if server is not None:
+            server.close()

@@ -43,8 +43,9 @@ class Server:
         environment: dict[str, str] | None = None,
         wrapper: Sequence[str | Path] = (),
         from_nothing: bool = False,
+        ports: Sequence[str] = ("--port", "0"),
     ) -> None:
-        """`wrapper` is a command that runs the one behind it in its place, as env(1) does.
+        """`wrapper` is a command that runs the one behind it in its place, as env(1) does; `ports` are flags.
 
         Its embedded database is a copy of one that has been made before; `from_nothing` lets it make its own.
         """
@@ -53,6 +54,7 @@ class Server:
         self.wrapper = wrapper
         self.environment = environment or {}
         self.from_nothing = from_nothing
+        self.ports = ports
         self.output = ""
         self.process: Program | subprocess.Popen[str] | None = None
 
@@ -61,7 +63,7 @@ class Server:
         if not self.from_nothing and "--database-url" not in self.place:
             cluster_template.copy_to(self.data_dir, self.environment)
         self.log = (self.data_dir.parent / f"{self.data_dir.name}.log").open("w")
-        words = ["pilotis", "serve", "--port", "0", *self.place, *self.arguments]
+        words = ["pilotis", "serve", *self.ports, *self.place, *self.arguments]
         environment = {**os.environ, **GENEROUS, "PILOTIS_METRICS_PORT": "0", **self.environment}
         if self.wrapper or not is_alike(environment):
             command = [*self.wrapper, sys.executable, "-m", *words]

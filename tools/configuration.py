@@ -29,8 +29,8 @@ Pilotis takes each setting from the first of these that sets it:
 4. the default.
 
 Pilotis does not start with an unknown setting or an invalid value: it lists all problems and exits with status 2. The
-command's flags are `--host`, `--port`, `--data-dir`, `--database-url`, `--workers` and
-`--base-url`; everything else is a variable or a line of the file:
+command's flags are `--host`, `--port`, `--data-dir`, `--database-url`, `--workers`,
+`--base-url`, `--https` and `--https-email`; everything else is a variable or a line of the file:
 
 ```toml
 port = 8099

@@ -204,6 +204,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Pages of a web storage that have metadata."""
     site_domains: App[Positive] = 50
     """Domains of a web storage."""
+    certificates_per_hour: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "per hour"})] = 20
+    """Certificates that are ordered for the domains of sites, with those that are renewed."""
     regex_length: App[Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "characters"})]] = 256
     """A `$matches` pattern."""
     rule_bytes: App[Bytes] = 8 * 1024

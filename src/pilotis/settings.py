@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_origin
+from urllib.parse import urlsplit
 
 import msgspec
 
 from pilotis.kit.expected import expectation
+from pilotis.kit.hostnames import hostname_of
 from pilotis.kit.mail_addresses import parse_sender
 from pilotis.kit.networks import parse_network
 from pilotis.kit.smtp_urls import parse_smtp_url
@@ -26,15 +28,22 @@ from pilotis.limits import Limits, contradiction
 PREFIX = "PILOTIS_"
 _VARIABLES = {"oauth_rsa_private_key_pem": "OAUTH_RSA_PRIVATE_KEY_PEM"}
 """Settings whose environment variable the public interface defines, without the prefix."""
+_FLAGS = {"https_names": "--https"}
+"""Settings whose flag has a shorter name."""
 FILE_NAME = "pilotis.toml"
 _RENAMED = {"limits.reseal_rows": "limits.column_migration_rows"}
 """Former names of settings; the change log lists them."""
 OF_CLIENTS = frozenset({"PILOTIS_URL", "PILOTIS_PUBLIC_KEY", "PILOTIS_SECRET_KEY"})
 """Variables of `pilotis deploy` and related commands: they are not settings of a server."""
 
+HTTPS_PORT = 443
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Origin = Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$", examples=["https://example.com"])]
 
+
+Url = Annotated[
+    str, msgspec.Meta(pattern=r"^https://[^/\s?#]+/[^\s#]*$", examples=["https://ca.example.com/directory"])
+]
 
 _WEBHOOK_SCHEDULE = (0.0, 5.0, 295.0, 1500.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.0, 86400.0)
 _MASTER_KEY = re.compile("[0-9a-fA-F]{64}")
@@ -99,6 +108,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Address on which Prometheus' `/metrics` listens; it requires no credential."""
     metrics_port: Port | None = None
     """Port of `/metrics`; by default the port after `port`, 0 for none."""
+    https_names: list[str] = []
+    """Names under which this server answers by HTTPS itself, such as `api.example.com`, with certificates that it gets
+    by ACME; `--https` sets them. The first is that of `base_url`.
+    """
+    https_email: str | None = None
+    """Address that the certificate authority may write to; `--https-email` sets it."""
+    https_directory: Url = "https://acme-v02.api.letsencrypt.org/directory"
+    """URL of the ACME directory of the certificate authority; whoever sets `https_names` accepts its terms."""
+    https_certificate: str | None = None
+    """PEM file with a certificate and its chain, for HTTPS without ACME; it is read again when it changes."""
+    https_key: str | None = None
+    """PEM file with the private key of `https_certificate`; by default that is in the same file."""
+    https_port: Port = 443
+    """Port of HTTPS, if that is on."""
+    http_port: Port = 80
+    """Port beside it that answers the certificate authority, and redirects everything else to HTTPS; 0 selects a free
+    one.
+    """
+    https_hsts_seconds: Annotated[int, msgspec.Meta(ge=0, le=63_072_000)] = 0
+    """For how long browsers must use HTTPS only (`Strict-Transport-Security`), also for the domains of sites; 0 = the
+    header is not sent.
+    """
     trusted_proxies: list[str] = []
     """Addresses of reverse proxies whose `X-Forwarded-For` is trusted."""
     master_key: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
@@ -219,6 +250,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     """Limits of this server, as the table `[limits]`."""
 
+    @property
+    def uses_https(self) -> bool:
+        """Whether the server answers by HTTPS itself."""
+        return bool(self.https_names) or self.https_certificate is not None
+
 
 SECTIONS: Mapping[str, type[msgspec.Struct]] = {"limits": Limits, "backup": BackupSettings}
 """The tables of the file, with what they have."""
@@ -275,21 +311,30 @@ class _Given(NamedTuple):
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, _Given]:
     given = {name: value for name, value in flags.items() if value is not None}
-    return {name: _Given(f"--{name.replace('_', '-')}", value) for name, value in given.items()}
+    return {
+        name: _Given(_FLAGS.get(name) or f"--{name.replace('_', '-')}", _parts(name, value))
+        for name, value in given.items()
+    }
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, _Given]:
     names = {variable_of(name): name for name in known_names()}
-    lists = {name for name, field in known_names().items() if get_origin(field.type) is list}
     given: dict[str, _Given] = {}
     for variable, value in environment.items():
         if variable in OF_CLIENTS:
             continue
         if value and (variable.startswith(PREFIX) or variable in _VARIABLES.values()):
             name = names.get(variable, variable)
-            listed = [part.strip() for part in value.split(",") if part.strip()]
-            given[name] = _Given(variable, listed if name in lists else value)
+            given[name] = _Given(variable, _parts(name, value))
     return given
+
+
+def _parts(name: str, value: Any) -> Any:
+    """Return the value of a flag or a variable: that of a list is separated by commas."""
+    field = known_names().get(name)
+    if field is None or get_origin(field.type) is not list or not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _from_file(file: Path | None, problems: list[str]) -> dict[str, _Given]:
@@ -327,10 +372,8 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
         except msgspec.ValidationError as error:
             problems.append(f"{called}: {expectation(known[name].type, '', str(error)) or error}.")
             continue
-        if name == "trusted_proxies":
-            checked = _addresses(called, checked, problems)
-        elif name in {"outgoing_networks", "egress_networks"}:
-            checked = _networks(called, checked, problems)
+        if name in _NORMALISED:
+            checked = _NORMALISED[name](called, checked, problems)
         elif name in _CHECKS:
             _CHECKS[name](called, checked, problems)
         group, _, inner = name.partition(".")
@@ -342,10 +385,17 @@ def _checked(given: Mapping[str, _Given], problems: list[str]) -> Settings:
     if wrong := contradiction(checked_limits):
         problems.append(f"limits.{wrong[0]}: {wrong[1]}")
     settings = Settings(**own, limits=checked_limits, backup=BackupSettings(**sections["backup"]))
+    return _consistent(settings, given, problems)
+
+
+def _consistent(settings: Settings, given: Mapping[str, _Given], problems: list[str]) -> Settings:
+    """Return the settings with what follows from others; what contradicts another is added to the problems."""
     if settings.master_key_file is not None:
         settings = _with_master_key(settings, problems)
     if problem := _pooler_problem(settings):
         problems.append(problem)
+    if settings.uses_https or settings.https_key:
+        settings = _with_https(settings, given, problems)
     if settings.smtp_url and not settings.mail_from:
         problems.append("smtp_url: it needs mail_from, the sender of mails.")
     return settings
@@ -370,6 +420,44 @@ def _with_master_key(settings: Settings, problems: list[str]) -> Settings:
     if not _MASTER_KEY.fullmatch(text):
         problems.append(f"master_key_file: {settings.master_key_file} must have 64 hexadecimal digits.")
     return msgspec.structs.replace(settings, master_key=text)
+
+
+def _with_https(settings: Settings, given: Mapping[str, _Given], problems: list[str]) -> Settings:
+    """Return the settings of a server that answers by HTTPS; what contradicts that is added to the problems.
+
+    It listens on all addresses unless told otherwise, and its `base_url` follows from the first name.
+    """
+    if settings.https_key and not settings.https_certificate:
+        problems.append("https_key: it needs https_certificate.")
+        return settings
+    if "port" in given:
+        problems.append(f"{given['port'].called}: with HTTPS the ports are https_port and http_port.")
+    base = urlsplit(settings.base_url or "")
+    if settings.base_url is None and not settings.https_names:
+        problems.append("https_certificate: it needs base_url, such as https://api.example.com.")
+    elif settings.base_url and base.scheme != "https":
+        problems.append(f"{given['base_url'].called}: with HTTPS it begins with https://.")
+    elif settings.base_url and settings.https_names and base.hostname not in settings.https_names:
+        problems.append(f"{given['base_url'].called}: its name is none of {', '.join(settings.https_names)}.")
+    if settings.base_url is None and settings.https_names and settings.https_port:
+        settings = msgspec.structs.replace(settings, base_url=https_url(settings.https_names[0], settings.https_port))
+    return settings if "host" in given else msgspec.structs.replace(settings, host="0.0.0.0")  # noqa: S104
+
+
+def https_url(name: str, port: int) -> str:
+    """Return the URL of a name by HTTPS."""
+    return f"https://{name}" if port == HTTPS_PORT else f"https://{name}:{port}"
+
+
+def _host_names(called: str, texts: list[str], problems: list[str]) -> list[str]:
+    """Return names in the form that clients send in the handshake (RFC 6066, section 3)."""
+    names = []
+    for text in texts:
+        try:
+            names.append(hostname_of(text))
+        except ValueError:
+            problems.append(f"{called}: {text} is not a host name, such as api.example.com.")
+    return names
 
 
 def _pooler_problem(settings: Settings) -> str | None:
@@ -437,6 +525,13 @@ def _check_sender(called: str, text: str, problems: list[str]) -> None:
         problems.append(f"{called}: {error}.")
 
 
+_NORMALISED: Mapping[str, Callable[[str, list[str], list[str]], list[str]]] = {
+    "trusted_proxies": _addresses,
+    "https_names": _host_names,
+    "outgoing_networks": _networks,
+    "egress_networks": _networks,
+}
+"""Lists of texts that are stored in one form: each returns it, and adds a sentence for a wrong text to the problems."""
 _CHECKS: Mapping[str, Callable[[str, Any, list[str]], None]] = {
     "webhook_schedule": _check_schedule,
     "outgoing_ca_file": _check_authorities,

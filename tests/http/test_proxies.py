@@ -21,7 +21,7 @@ from tests.acceptance.test_files import storage
 from tests.certificates import Authority
 from tests.conftest import PASSWORD, first_console_user, new_app
 from tests.hosting.sites import new_site
-from tests.support import App, Server
+from tests.support import App, Server, plain_client
 from tests.waiting import PATIENCE, reserved_port, wait_until
 
 GUIDE = Path(__file__).parents[2] / "docs" / "operating.md"
@@ -70,9 +70,11 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     environment["OAUTH_RSA_PRIVATE_KEY_PEM"] = pem.decode()
-    server = Server(folder / "data", environment=environment).start()
-    yield Behind(new_app(server, first_console_user(server)), folder, Authority(folder))
-    server.stop()
+    with reserved_port() as metrics:
+        environment["PILOTIS_METRICS_PORT"] = str(metrics)
+        server = Server(folder / "data", environment=environment).start()
+        yield Behind(new_app(server, first_console_user(server)), folder, Authority(folder))
+        server.stop()
 
 
 @dataclass
@@ -159,7 +161,8 @@ def caddy(behind: Behind) -> Iterator[Proxy]:
     with reserved_port() as port, reserved_port() as unused:
         own = f"admin off\nlocal_certs\nskip_install_trust\nauto_https disable_redirects\nhttps_port {port}\n"
         own += f"http_port {unused}\nstorage file_system {folder}\ndefault_bind 127.0.0.1\n"
-        text = replaced(configuration("caddy"), ("127.0.0.1:8090", behind.address))
+        metrics = urlsplit(behind.app.server.metrics_url).netloc
+        text = replaced(configuration("caddy"), ("127.0.0.1:8090", behind.address), ("127.0.0.1:8091", metrics))
         (folder / "Caddyfile").write_text(text.replace("{\n", "{\n" + own, 1))
         command = [path, "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
         with running(command, port, folder / "log", HOME=str(folder), XDG_DATA_HOME=str(folder)):
@@ -221,6 +224,26 @@ async def test_the_configuration_of_the_guide_serves_everything(behind: Behind, 
         assert json.loads(proxy.ask(f"{API}/oauth/token", "-d", form)[2])["error"] == "invalid_client"
         assert proxy.ask(f"https://{site.slug}.sites.example.com/")[2] == "home"
         assert problems(proxy, monkeypatch) == []
+
+
+async def test_a_proxy_may_get_a_certificate_for_a_site_alone(behind: Behind):
+    site = await new_site(behind.app)
+    asked = f"{behind.app.server.metrics_url}/tls/allowed?"
+    own = f"{site.slug}.sites.example.com"
+    wanted = [
+        (f"name={own}", 200),
+        (f"domain={own.upper()}.", 200),
+        ("name=none.sites.example.com", 404),
+        ("name=evil.example.org", 404),
+        (f"name={own}&domain=evil.example.org", 404),
+        ("name=%00%ff", 404),
+        ("", 404),
+    ]
+    async with plain_client(asked) as client:
+        assert [(await client.get(asked + query)).status_code for query, _ in wanted] == [
+            status for _, status in wanted
+        ]
+        assert (await client.get(asked.replace("?", "/?") + f"name={own}")).status_code == 404
 
 
 def problems(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -3,9 +3,10 @@
 Faults that need a rare order of events show only after many runs: the tests of a subject are run again and again. The
 subject `pictures` is run once: every screen in both themes, both languages and all widths, with a picture of each in
 `tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, `engines`: every screen in
-Firefox and WebKit beside Chromium, `keys`: races and walks about unique keys, references and cursors, in numbers,
-`mutants`: whether a test fails for each condition that rules add to statements once it is taken away, and `whole`: all
-that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`).
+Firefox and WebKit beside Chromium, `https`: certificates from Pebble, `keys`: races and walks about unique keys,
+references and cursors, in numbers, `mutants`: whether a test fails for each condition that rules add to statements once
+it is taken away, and `whole`: all that is generated, repeated or built, of which `make test` does a part
+(`tests/whole.py`).
 """
 
 import argparse
@@ -34,6 +35,7 @@ WHOLE = [
 KEYS = [f"tests/rows/test_{name}.py" for name in ("key_builds", "keys_on_two_nodes", "references", "upserts", "walks")]
 ONCE: dict[str, list[tuple[list[str], dict[str, str]]]] = {
     "engines": [(["tests/long/engines.py"], {})],
+    "https": [(["tests/https"], {"TEST_WHOLE": "1"})],
     "keys": [(KEYS, {"TEST_WHOLE": "1"})],
     "pictures": [(PICTURES, {"TEST_PICTURES": "1", "TEST_WHOLE": "1"})],
     "whole": [(WHOLE, {"TEST_WHOLE": "1"})],

@@ -18,6 +18,7 @@ from pilotis.backup.place import opened as backups_at
 from pilotis.backup.status import status as backup_status
 from pilotis.blobs.check import cause
 from pilotis.blobs.errors import BlobStoreUnavailableError, InvalidStoreUrlError
+from pilotis.certificates.report import report as certificate_report
 from pilotis.console import exposure
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.indexes.service import report as index_report
@@ -198,6 +199,7 @@ async def _database(settings: Settings, connect_arguments: dict[str, Any], app_i
         if ready.level is Level.OK:
             findings += await _missing_bytes(settings, connect_arguments)
             findings += await _master_key(connection, settings)
+            findings += await _certificates(connection, settings)
             findings += [Finding(Level.OK, sentence) for sentence in await index_report(connection)]
             for report in (job_report, lane_report, event_report):
                 findings += [Finding(Level.NOTE, sentence) for sentence in await report(connection)]
@@ -304,6 +306,20 @@ async def _migrations(connection: Connection) -> Finding:
         names = ", ".join(migration.name for migration in missing)
         return Finding(Level.PROBLEM, f"Migrations are pending: {names}; `pilotis migrate` applies them.")
     return Finding(Level.OK, "No migration is pending.")
+
+
+async def _certificates(connection: Connection, settings: Settings) -> list[Finding]:
+    """Say which certificates end soon, and why others could not be got."""
+    if not settings.uses_https:
+        return []
+    files = None
+    if settings.https_certificate is not None:
+        files = Path(settings.https_certificate), Path(settings.https_key or settings.https_certificate)
+    problems, notes = await certificate_report(connection, settings.https_names, files)
+    if not (problems or notes):
+        return [Finding(Level.OK, "The certificates for HTTPS are valid for long enough.")]
+    findings = [Finding(Level.PROBLEM, sentence) for sentence in problems]
+    return findings + [Finding(Level.NOTE, sentence) for sentence in notes]
 
 
 async def _master_key(connection: Connection, settings: Settings) -> list[Finding]:

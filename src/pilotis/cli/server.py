@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from pilotis.settings import Settings
 
 
-@command(flags=("host", "port", "workers", "base_url"))
+@command(flags=("host", "port", "workers", "base_url", "https_names", "https_email"))
 @click.option("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
 @click.option("--port", metavar="PORT", help="Port; 0 selects a free one. Default: 8090.")
 @click.option("--workers", metavar="N", help="Worker processes. Default: 1.")
 @click.option("--base-url", metavar="URL", help="URL at which clients reach this server.")
+@click.option("--https", "https_names", metavar="NAME", help="Answer by HTTPS under this name (or several: NAME,NAME).")
+@click.option("--https-email", metavar="ADDRESS", help="Address that the certificate authority may write to.")
 def serve(place: Place) -> None:
     """Serve until Ctrl-C. The first start creates a database and a first app, and prints how to use it."""
     from pilotis.serve import start

@@ -28,10 +28,18 @@ class Topic(StrEnum):
     CHANNELS = "channels"
     LIVE_TICKETS = "live_tickets"
     LIVE_QUESTIONS = "live_questions"
+    CERTIFICATE = "certificate"
 
 
 CacheTopic = Literal[
-    Topic.APP, Topic.TABLE, Topic.MASTER_KEY, Topic.SITE, Topic.FUNCTION, Topic.OAUTH_KEYS, Topic.CHANNEL_RULES
+    Topic.APP,
+    Topic.TABLE,
+    Topic.MASTER_KEY,
+    Topic.SITE,
+    Topic.FUNCTION,
+    Topic.OAUTH_KEYS,
+    Topic.CHANNEL_RULES,
+    Topic.CERTIFICATE,
 ]
 """Topics of rare changes that invalidate caches: sent within the transaction that makes the change."""
 WakeUpTopic = Literal[

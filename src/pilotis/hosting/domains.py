@@ -19,12 +19,13 @@ from pilotis.hosting.errors import (
     SiteNotFoundError,
     WebStorageNotFoundError,
 )
-from pilotis.hosting.names import hostname_of, parse_label
+from pilotis.hosting.names import parse_label
 from pilotis.hosting.types import AskAnswer, Domain, DomainDeleted, DomainList
 from pilotis.hosting.views import domain_view, txt_name, txt_value
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import Paging
 from pilotis.kit.errors import UnavailableError, invalid
+from pilotis.kit.hostnames import hostname_of
 from pilotis.security.audit.service import record
 
 _DNS_SECONDS = 5.0
@@ -137,6 +138,14 @@ class Domains:
         if not await site_store.is_site_name(self._database, hostname, site.slug if site else ""):
             raise SiteNotFoundError
         return AskAnswer(hostname)
+
+    async def is_allowed(self, name: str) -> bool:
+        """Whether a host name belongs to a site."""
+        try:
+            await self.ask(name)
+        except SiteNotFoundError:
+            return False
+        return True
 
     def _checked(self, name: str) -> str:
         try:

@@ -82,8 +82,10 @@ def feature(floor: Floor, apps: AppsFeature) -> HostingFeature:
         floor.rate_limits,
         apps.apps,
         base_url=floor.base_url,
-        sites_base_url=settings.sites_base_url or default_sites_url(floor.base_url, settings.port),
-        own_hosts=names_of(floor.base_url, settings.console_origin, settings.files_base_url),
+        sites_base_url=settings.sites_base_url
+        or default_sites_url(floor.base_url, 0 if settings.uses_https else settings.port),
+        own_hosts=names_of(floor.base_url, settings.console_origin, settings.files_base_url)
+        | frozenset(settings.https_names),
         dns_servers=settings.dns_servers,
         cache_bytes=settings.sites_cache_bytes,
         spool=Path(settings.data_dir),

@@ -5,7 +5,6 @@ Each is a single label, so one wildcard record and one wildcard certificate serv
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import secrets
 import string
@@ -14,10 +13,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pilotis.hosting.ports import SitePorts
+from pilotis.kit.networks import is_address
 
 RESERVED = frozenset({"www", "api", "console", "files", "admin", "mail", "static", "status"})
 _LABEL = re.compile(r"([a-z0-9](?:-?[a-z0-9])*)(?:--(qa|v[1-9][0-9]{0,8}))?")
-_HOSTNAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _ALPHABET = string.ascii_lowercase + string.digits
 
 
@@ -47,21 +46,6 @@ def slug_of(name: str) -> str:
     return "-".join(filter(None, [readable or "site", "".join(secrets.choice(_ALPHABET) for _ in range(6))]))
 
 
-def hostname_of(text: str) -> str:
-    """Return a domain in its canonical form: lower case, ASCII (RFC 5891), without a trailing dot.
-
-    Raises `ValueError` with a sentence.
-    """
-    name = text.strip().lower().removesuffix(".")
-    try:
-        name = name.encode("idna").decode("ascii")
-    except UnicodeError:
-        raise ValueError("This is not a host name.") from None
-    if not _HOSTNAME.fullmatch(name):
-        raise ValueError("This is not a host name with at least two labels.")
-    return name
-
-
 class Addresses:
     """The addresses of sites: at `ports` where they have their own, else below `base_url`."""
 
@@ -72,7 +56,7 @@ class Addresses:
         self._authority = parts.netloc.lower()
         self.domain = (parts.hostname or "").lower()
         self.suffix = f".{self.domain}"
-        if _is_address(self.domain):
+        if is_address(self.domain):
             raise ValueError("Sites need a domain name: names below an IP address do not exist.")
 
     def production(self, slug: str) -> str:
@@ -91,14 +75,6 @@ class Addresses:
     def of_domain(self, hostname: str) -> str:
         """Return the address of a site's own domain."""
         return f"{self._scheme}://{hostname}"
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def check_slug(text: str) -> None:

@@ -97,6 +97,10 @@ class Hosting:
         """Whether requests to a host are for a site."""
         return host not in self._own_hosts and self.sites.is_site(host)
 
+    def is_domain(self, host: str) -> bool:
+        """Whether a host is a verified domain of a site."""
+        return host not in self._own_hosts and self.sites.is_domain(host)
+
     async def close(self) -> None:
         """Stop threads and running tasks."""
         if self.ports:
@@ -109,7 +113,12 @@ class Hosting:
 
 
 def default_sites_url(base_url: str, port: int) -> str:
-    """Return the default address below which sites are served: names below `localhost` are this machine."""
+    """Return the default address below which sites are served: names below `localhost` are this machine.
+
+    `port` is that of a server behind a proxy, 0 for one that answers by HTTPS itself.
+    """
+    if not port:
+        return "https://localhost"
     _, _, given = base_url.rpartition(":")
     return f"http://localhost:{given if given.isdigit() else port}"
 

@@ -120,6 +120,10 @@ class Sites:
         """Whether a host is below the sites' domain, or is a site's own domain."""
         return host.endswith(self._addresses.suffix) or host in self._domains
 
+    def is_domain(self, host: str) -> bool:
+        """Whether a host is a site's own domain."""
+        return host in self._domains
+
     def cached(self, host: str) -> View | None:
         """Return the view of a host if it is cached and valid."""
         view = self._views.get(host)

@@ -35,6 +35,7 @@ SLOTS: Mapping[str, int] = {
     "mail": 32,
     "calls": 16,
     "light": 4,
+    "certificates": 2,
     "builds": 2,
     "archives": 2,
     "bytes": 2,

@@ -103,6 +103,15 @@ def is_loopback(host: str) -> bool:
         return host.lower().rstrip(".") == "localhost"
 
 
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def serves_this_machine(host: str, base_url: str) -> bool:
     """Return whether a server listens only on loopback, where its URL is too if it has one: a developer's machine."""
     return is_loopback(host) and is_loopback(urlsplit(base_url).hostname or host)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import concurrent.futures.thread  # noqa: F401 - see `_read_modules`
 import importlib
+import importlib.util
 import os
 import resource
 import shlex
 import signal
-import socket
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,8 +16,9 @@ from pathlib import Path
 from pilotis.serve import data_directory, database
 from pilotis.serve.database import DatabaseSource
 from pilotis.serve.errors import CommandError
+from pilotis.serve.listening import Listening
 from pilotis.serve.stopping import SIGNALS, Stopped, StopRequest
-from pilotis.settings import Settings
+from pilotis.settings import Settings, https_url
 
 # How much longer than its own deadlines a process may take to stop.
 _KILL_SECONDS = 5.0
@@ -78,29 +79,34 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
     from pilotis.http import logs
     from pilotis.jobs.node import identity
     from pilotis.kit.ids import uuid7
-    from pilotis.serve import installation, metrics, welcome, worker
+    from pilotis.serve import installation, listening, metrics, welcome, worker
     from pilotis.serve.supervisor import Supervisor
 
     # Before anything is printed: PostgreSQL's keeper, in a thread of its own, may have something to log at any time.
     logs.configure(settings.log_format, settings.log_level)
+    _check_https(settings)
+    if settings.https_certificate is not None:
+        # Until a process reads the files again at this signal, it must not end by it.
+        signal.signal(signal.SIGHUP, _no_op)
     with (
         ExitStack() as serving,
-        _listen(settings.host, settings.port) as listening,
+        listening.listening(settings) as sockets,
         metrics.exposure(settings) as exposed,
     ):
-        listening_url = _url(listening)
-        base_url = settings.base_url or _local_url(listening)
+        base_url = settings.base_url or (
+            _https_url(settings, sockets) if settings.uses_https else _local_url(sockets.url)
+        )
         prepared = asyncio.run(stop.before(installation.prepare(settings, source.connect_arguments)))
         stop.check()
         metrics_url = exposed.url if exposed else None
         text = welcome.text(
-            prepared, base_url, listening_url, metrics_url, _place(settings), isolation=_isolation(settings)
+            prepared, base_url, sockets.url, metrics_url, _place(settings), isolation=_isolation(settings)
         )
         serving.enter_context(data_directory.announced(Path(settings.data_dir), base_url))
         print(text, flush=True)  # noqa: T201 - what the command is to print
         if settings.workers == 1:
             member = identity(__version__)
-            worker.run(settings, source, stop, listening, base_url, exposed, member)
+            worker.run(settings, source, stop, sockets, base_url, exposed, member)
             return
         server_id = uuid7()
 
@@ -109,10 +115,12 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
                 os.close(source.lock)
             own = DatabaseSource(source.connect_arguments)
             member = identity(__version__, server_id=server_id, slot=slot)
-            worker.run(settings, own, stop, listening, base_url, exposed, member)
+            worker.run(settings, own, stop, sockets, base_url, exposed, member)
 
         stop_seconds = settings.stop_seconds + _KILL_SECONDS
-        Supervisor(settings.workers, work, stop, stop_seconds).run()
+        Supervisor(
+            settings.workers, work, stop, stop_seconds, passes_on_hangup=settings.https_certificate is not None
+        ).run()
 
 
 def _isolation(settings: Settings) -> str:
@@ -145,20 +153,29 @@ def _place(settings: Settings) -> str:
     return f" --data-dir {shlex.quote(settings.data_dir)}"
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
-        raise CommandError(f"Cannot listen on {host} port {port}: {reason}; --port takes another.") from error
+def _no_op(*_: object) -> None:
+    """Handle a signal by doing nothing."""
 
 
-def _url(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if listening.family == socket.AF_INET6 else f"http://{host}:{port}"
-
-
-def _local_url(listening: socket.socket) -> str:
+def _local_url(url: str) -> str:
     """Return an address that works on this machine: clients cannot connect to a wildcard address."""
-    return _url(listening).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
+def _https_url(settings: Settings, listening: Listening) -> str:
+    """Return the URL of the first name, where HTTPS is on without a `base_url`: on a port that the system chose."""
+    return https_url(settings.https_names[0], listening.main[0].getsockname()[1])
+
+
+def _check_https(settings: Settings) -> None:
+    """Raise `CommandError` if there can be no certificates, before a process tries to serve."""
+    if settings.https_certificate is not None:
+        from pilotis.certificates.contexts import CertificateError
+        from pilotis.certificates.own_files import OwnFiles
+
+        try:
+            OwnFiles(Path(settings.https_certificate), Path(settings.https_key or settings.https_certificate))
+        except CertificateError as error:
+            raise CommandError(str(error)) from None
+    if settings.https_names and importlib.util.find_spec("acme") is None:
+        raise CommandError("Certificates by ACME need a further package: pip install 'pilotis[https]'.")

@@ -16,6 +16,7 @@ from pilotis.db.embedded.account import tie_to_parent
 from pilotis.serve.stopping import SIGNALS, Stopped, StopRequest
 
 _SIGNALS = {*SIGNALS, signal.SIGCHLD}
+_HANGUP = {signal.SIGHUP}
 _POLL = 0.02
 _CRASH_PAUSE = 1.0
 
@@ -23,25 +24,38 @@ _CRASH_PAUSE = 1.0
 class Supervisor:
     """Keeps `count` processes running `work`, each with a slot number.
 
-    Processes that have not ended `stop_seconds` after they were asked to stop are killed.
+    Processes that have not ended `stop_seconds` after they were asked to stop are killed. With `passes_on_hangup` they
+    all get a SIGHUP that the supervisor gets.
     """
 
-    def __init__(self, count: int, work: Callable[[int], None], stop: StopRequest, stop_seconds: float) -> None:
+    def __init__(
+        self,
+        count: int,
+        work: Callable[[int], None],
+        stop: StopRequest,
+        stop_seconds: float,
+        *,
+        passes_on_hangup: bool = False,
+    ) -> None:
         self._count = count
         self._work = work
         self._stop_request = stop
         self._stop_seconds = stop_seconds
+        self._signals = _SIGNALS | _HANGUP if passes_on_hangup else _SIGNALS
         self._started: dict[int, tuple[int, float]] = {}
 
     def run(self) -> None:
         """Supervise until SIGINT or SIGTERM, which stay blocked afterwards."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         self._stop_request.check()
         try:
             for slot in range(self._count):
                 self._start(slot)
-            while signal.sigwait(_SIGNALS) not in SIGNALS:
-                self._replace_ended()
+            while (number := signal.sigwait(self._signals)) not in SIGNALS:
+                if number == signal.SIGHUP:
+                    self._signal(signal.SIGHUP)
+                else:
+                    self._replace_ended()
         finally:
             self._stop()
 
@@ -57,7 +71,7 @@ class Supervisor:
         status = 1
         try:
             tie()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
             self._work(slot)
             status = 0
         except Stopped:

@@ -211,7 +211,7 @@ class Call:
     def cycle(self) -> RequestResponseCycle | None:
         """The object with which uvicorn handles the request; answers can bypass ASGI through it.
 
-        None with other servers and on encrypted connections.
+        None with other servers.
         """
         extension = self.scope.get("extensions", _NONE).get(ANSWERING)
         cycle: RequestResponseCycle | None = None if extension is None else extension["cycle"]()

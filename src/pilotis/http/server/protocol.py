@@ -95,7 +95,6 @@ class HttpProtocol(HttpToolsProtocol):
     _received = 0
     _at_body = False
     _upgrade_refused = False
-    _is_encrypted = False
     # The first is about the current request, the second about any request in the same received bytes.
     _is_answered = False
     _has_answered = False
@@ -115,7 +114,6 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, with a time limit."""
         super().connection_made(transport)
-        self._is_encrypted = transport.get_extra_info("sslcontext") is not None
         self._wait_at_most(self.timeout_keep_alive)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -252,11 +250,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._pace = None
-        # With TLS, answers must go through the transport: what bypasses it would not be encrypted.
-        if not self._is_encrypted:
-            # Not the object itself, which refers to the scope: each request would be a reference cycle for the garbage
-            # collector.
-            cycle.scope["extensions"] = {ANSWERING: {"cycle": weakref.ref(cycle)}}
+        # Not the object itself, which refers to the scope: each request would be a reference cycle for the garbage
+        # collector.
+        cycle.scope["extensions"] = {ANSWERING: {"cycle": weakref.ref(cycle)}}
         super()._start_asgi_task(cycle, app)
 
     @property
