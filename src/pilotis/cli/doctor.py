@@ -23,7 +23,7 @@ from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.indexes.service import report as index_report
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
-from pilotis.db import inspection, migrations, sharding
+from pilotis.db import inspection, migrations, sharding, versions
 from pilotis.db.connecting import connect, session_parameters
 from pilotis.db.migrations import MigrationError
 from pilotis.db.pool import Database
@@ -196,6 +196,7 @@ async def _database(settings: Settings, connect_arguments: dict[str, Any], app_i
         ready = await _migrations(connection)
         findings.append(ready)
         if ready.level is Level.OK:
+            findings += await _contracts(connection)
             findings += await _missing_bytes(settings, connect_arguments)
             findings += await _master_key(connection, settings)
             findings += [Finding(Level.OK, sentence) for sentence in await index_report(connection)]
@@ -304,6 +305,16 @@ async def _migrations(connection: Connection) -> Finding:
         names = ", ".join(migration.name for migration in missing)
         return Finding(Level.PROBLEM, f"Migrations are pending: {names}; `pilotis migrate` applies them.")
     return Finding(Level.OK, "No migration is pending.")
+
+
+async def _contracts(connection: Connection) -> list[Finding]:
+    """Say what waits for processes of older versions."""
+    findings = []
+    for migration in await migrations.contracts(connection):
+        older = await versions.processes_without(connection, migration.needs)
+        waits = f"waits for {', '.join(older)}" if older else "is due; a node applies it within a minute"
+        findings.append(Finding(Level.NOTE, f"Migration {migration.name} {waits}."))
+    return findings
 
 
 async def _master_key(connection: Connection, settings: Settings) -> list[Finding]:

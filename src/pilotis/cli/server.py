@@ -32,19 +32,21 @@ def init(place: Place) -> Outcome:
 
 
 @command()
-def migrate(place: Place) -> Outcome:
+@click.option("--contract", is_flag=True, help="Also take away what no process uses any more; else a node does so.")
+def migrate(place: Place, contract: bool) -> Outcome:
     """Migrate an existing database to this version. `serve` does this too."""
-    return _migrations(migrate_to_current(place.settings, may_create=False))
+    return _migrations(migrate_to_current(place.settings, may_create=False, contract=contract))
 
 
 def _migrations(applied: list[str]) -> Outcome:
     return Outcome({"applied": applied}, [*(f"Applied {name}." for name in applied), "The database is up to date."])
 
 
-def migrate_to_current(settings: Settings, *, may_create: bool) -> list[str]:
+def migrate_to_current(settings: Settings, *, may_create: bool, contract: bool = False) -> list[str]:
     """Bring a database to the schema of this version, and return the names of the migrations that it lacked.
 
-    Raises `CommandError` for one that has not been set up, unless that may be done.
+    With `contract` also those that wait for the last process of an older version. Raises `CommandError` for a database
+    that has not been set up, unless that may be done.
     """
     import asyncio
 
@@ -53,16 +55,19 @@ def migrate_to_current(settings: Settings, *, may_create: bool) -> list[str]:
     from pilotis.serve import database, installation
     from pilotis.serve.errors import CommandError
 
+    def waits(sentence: str) -> None:
+        click.echo(sentence, err=True)
+
     async def apply() -> list[str]:
         connection = await installation.connect(source.connect_arguments)
         try:
             if not may_create and len(await migrations.pending(connection)) == len(migrations.all_migrations()):
                 raise CommandError(NOT_SET_UP)
-            return await migrations.migrate(
-                connection,
-                wait_seconds=settings.migration_wait_seconds,
-                waits=lambda sentence: click.echo(sentence, err=True),
-            )
+            seconds = settings.migration_wait_seconds
+            applied = await migrations.migrate(connection, wait_seconds=seconds, waits=waits)
+            if contract:
+                applied += await migrations.contract(connection, wait_seconds=seconds, waits=waits)
+            return applied
         finally:
             await connection.close()
 
