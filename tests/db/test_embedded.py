@@ -451,7 +451,7 @@ async def test_the_systems_postgresql_serves_as_well(tmp_path, monkeypatch):
         assert (await query(address, "show server_version")).startswith("15")
         assert await query(address, "select upper('é') || current_setting('data_checksums')") == "Éon"
     monkeypatch.undo()
-    with pytest.raises(EmbeddedPostgresError, match="created by PostgreSQL 15"):
+    with pytest.raises(EmbeddedPostgresError, match=r"is PostgreSQL 15, .* Run `pilotis postgres upgrade`"):
         EmbeddedPostgres(tmp_path / "postgres").start()
 
 
