@@ -19,7 +19,17 @@ from tests import cluster_template
 
 LAST = migrations.all_migrations()[-1]
 NEXT = migrations.Migration(LAST.number + 1, "9000_x.sql", "-- phase: expand\ncreate table pilotis.later (a int)")
+CONTRACT = migrations.Migration(
+    NEXT.number + 1,
+    "9001_y.sql",
+    f"-- phase: contract\n-- needs: {NEXT.number}\n-- version: 0.2.0\ndrop table pilotis.later",
+)
 BEFORE = f"before-{NEXT.number:04}"
+# A process that was killed has left its row.
+KILLED = """
+    insert into pilotis.nodes (node_id, server_id, slot, name, version, lease_until)
+    values (gen_random_uuid(), gen_random_uuid(), 0, 'old/0', '0.1.0', now() + interval '1 minute')
+"""
 LATER = "select to_regclass('pilotis.later') is not null"
 
 
@@ -73,8 +83,13 @@ def test_the_way_back(settings: Settings):
     assert ask(data / "postgres", "select max(number) from pilotis.migrations") == LAST.number
 
 
-def test_the_start_of_a_server_says_where_it_is(settings: Settings):
+def test_the_start_of_a_server_says_where_it_is_and_takes_away_what_no_process_uses(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
     data = Path(settings.data_dir)
+    known = [*migrations.all_migrations(), CONTRACT]
+    monkeypatch.setattr(migrations, "all_migrations", lambda: known)
+    ask(data / "postgres", KILLED)
     postgres = EmbeddedPostgres(data / "postgres")
     arguments = postgres.start()._asdict()
     try:
@@ -82,8 +97,17 @@ def test_the_start_of_a_server_says_where_it_is(settings: Settings):
     finally:
         postgres.stop()
     lines = welcome.text(prepared, "http://x", "http://x").splitlines()
-    assert lines[:2] == ["Applied 9000_x.sql.", f"The database of before is in {data / BEFORE}."]
+    assert lines[:3] == ["Applied 9000_x.sql.", "Applied 9001_y.sql.", f"The database of before is in {data / BEFORE}."]
     assert (data / BEFORE / "PG_VERSION").exists()
+
+
+def test_the_command_takes_it_away_where_no_server_runs(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    known = [*migrations.all_migrations(), CONTRACT]
+    monkeypatch.setattr(migrations, "all_migrations", lambda: known)
+    ask(Path(settings.data_dir) / "postgres", KILLED)
+    assert migrate_to_current(settings, may_create=False) == ["9000_x.sql"]
+    assert migrate_to_current(settings, may_create=False, contract=True) == ["9001_y.sql"]
+    assert not ask(Path(settings.data_dir) / "postgres", LATER)
 
 
 def test_without_room_it_is_refused_unless_that_is_wanted(settings: Settings, monkeypatch: pytest.MonkeyPatch):

@@ -63,6 +63,7 @@ def migrate_to_current(
 
     from pilotis.cli.session import NOT_SET_UP
     from pilotis.db import migrations
+    from pilotis.jobs.node import expire_nodes
     from pilotis.serve import database, installation
     from pilotis.serve import snapshot as snapshots
     from pilotis.serve.errors import CommandError
@@ -86,6 +87,8 @@ def migrate_to_current(
             seconds = settings.migration_wait_seconds
             applied = await migrations.migrate(connection, wait_seconds=seconds, waits=say)
             if contract:
+                if source.lock is not None:
+                    await expire_nodes(connection)
                 applied += await migrations.contract(connection, wait_seconds=seconds, waits=say)
             if copied:
                 snapshots.forget_older(settings, due)

@@ -23,7 +23,10 @@ _POLL = 0.02
 
 
 class DatabaseSource:
-    """`asyncpg.connect` arguments of PostgreSQL itself; the data directory's lock if the database is embedded."""
+    """`asyncpg.connect` arguments of PostgreSQL itself.
+
+    `lock` is that of the data directory, if no other process of Pilotis can use the database meanwhile.
+    """
 
     def __init__(self, connect_arguments: dict[str, Any], lock: int | None = None) -> None:
         self.connect_arguments = connect_arguments
@@ -72,8 +75,8 @@ def for_command(settings: Settings, *, may_create: bool = False) -> Generator[Da
             f"There is no database in {directory}; `pilotis init` creates one, --data-dir names another directory."
         )
     try:
-        with data_directory.locked(directory, "command"), _embedded(settings) as postgres:
-            yield DatabaseSource(postgres.address._asdict())
+        with data_directory.locked(directory, "command") as lock, _embedded(settings) as postgres:
+            yield DatabaseSource(postgres.address._asdict(), lock)
     except InUseError as in_use:
         address = _address_of_server(settings, in_use)
     else:

@@ -94,23 +94,20 @@ async def prepare(settings: Settings, connect_arguments: dict[str, Any], *, snap
         ):
             raise MasterKeyError(problem)
         async with _features(settings, connect_arguments) as features:
-            copied = None
+            copied, seconds = None, settings.migration_wait_seconds
             due = [] if is_new else [*missing, *await migrations.contracts(connection)]
             if due and snapshot:
                 copied = await snapshots.take(settings, connect_arguments, due)
-            applied = await migrations.migrate(
-                connection,
-                wait_seconds=settings.migration_wait_seconds,
-                waits=lambda sentence: _log.warning("migration waits", reason=sentence),
-            )
+            applied = await migrations.migrate(connection, wait_seconds=seconds, waits=_say)
+            if settings.database_url is None:
+                # No other server can use an embedded database, so every process in the table has died.
+                await expire_nodes(connection)
+                applied += await migrations.contract(connection, wait_seconds=seconds, waits=_say)
             if applied and not is_new:
                 _log.info("database migrated", applied=applied, snapshot=copied)
             if copied:
                 snapshots.forget_older(settings, due)
             await require_master_key(connection, settings)
-            if settings.database_url is None:
-                # No other server can use an embedded database, so every process in the table has died.
-                await expire_nodes(connection)
             # A session lock: it is released when the connection closes.
             await connection.execute("select pg_advisory_lock($1)", _FIRST_START_LOCK)
             sample = await _first_app(connection, features)
@@ -118,6 +115,10 @@ async def prepare(settings: Settings, connect_arguments: dict[str, Any], *, snap
             return Prepared(sample, token, () if is_new else applied, copied)
     finally:
         await connection.close()
+
+
+def _say(sentence: str) -> None:
+    _log.warning("migration waits", reason=sentence)
 
 
 async def require_master_key(connection: Connection, settings: Settings) -> None:

@@ -96,14 +96,16 @@ def await_release(directory: Path) -> None:
         (directory / leftover).unlink(missing_ok=True)
 
 
-def end_leftover(directory: Path) -> None:
-    """End the server in `directory`, which a killed command has left, and wait for that."""
+def end_leftover(directory: Path, *, wanted: bool) -> None:
+    """End the server in `directory`, which a killed command has left, and wait for that.
+
+    If its data are `wanted` it writes them, else it ends at once.
+    """
     postmaster = read_postmaster(directory)
     if postmaster is None or not _is_postgres(postmaster.pid) or not _works_in(directory, postmaster.pid):
         return
-    # Its data are not wanted: it need not write them.
     with suppress(ProcessLookupError):
-        os.kill(postmaster.pid, signal.SIGQUIT)
+        os.kill(postmaster.pid, signal.SIGINT if wanted else signal.SIGQUIT)
     deadline = time.monotonic() + _SHUTDOWN_LIMIT
     while _is_postgres(postmaster.pid) and _works_in(directory, postmaster.pid):
         if time.monotonic() > deadline:

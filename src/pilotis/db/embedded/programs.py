@@ -42,7 +42,11 @@ def run_pg_upgrade(
             pass_fds=(*old_descriptors, *new_descriptors),
             directory=place,
         )
-        said = process.communicate()[0].decode(errors="replace")
+        try:
+            said = process.communicate()[0].decode(errors="replace")
+        finally:
+            process.kill()
+            process.wait()
     parts = sorted((new[0] / "pg_upgrade_output.d").rglob("*.log"))
     said += "\n".join(part.read_text(errors="replace") for part in parts)
     _write(log, said)

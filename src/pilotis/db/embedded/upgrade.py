@@ -196,7 +196,9 @@ class Upgrade:
         if not self._work.exists():
             return
         for cluster in (self._work / "old", self._work / "new", *self._work.glob("new.new-*")):
-            end_leftover(cluster)
+            end_leftover(cluster, wanted=False)
+        # pg_upgrade starts the old programs on the old cluster, to check it.
+        end_leftover(self._directory, wanted=True)
         shutil.rmtree(self._work)
 
     @contextmanager
