@@ -16,7 +16,7 @@ def postgres() -> None:
 
 @command(postgres)
 @click.option("--check", is_flag=True, help="Only say whether an upgrade by files is possible.")
-@click.option("--by-archive", is_flag=True, help="Copy the contents instead of the files: slower, and always possible.")
+@click.option("--by-archive", is_flag=True, help="Copy the contents, where files cannot be used.")
 @click.option("--old-binaries", metavar="DIR", help="The old version's programs. Default: those of the system.")
 @click.option("--forget-old", is_flag=True, help="Delete the database of before the last upgrade.")
 def upgrade(place: Place, check: bool, by_archive: bool, old_binaries: str | None, forget_old: bool) -> Outcome:
