@@ -35,7 +35,7 @@ SQL = "src/pilotis/db/sql"
 CLIENTS = times(2, whole=16)
 SECONDS = times(0, whole=10)
 PAUSE_SECONDS = 0 if WHOLE else 0.1
-PASSWORD = "correct horse battery"
+CREDENTIALS = {"login_id": "ada", "password": "correct horse battery"}
 
 
 def git(*arguments: str) -> bytes:
@@ -107,7 +107,7 @@ class Node:
 
 
 class Load:
-    """Clients that create, change and read rows, and what they were answered."""
+    """Clients that create, change and read rows and sign in, and what they were answered."""
 
     def __init__(self, key: str, member: str) -> None:
         self.nodes: list[Node] = []
@@ -149,6 +149,7 @@ class Load:
                 self.wrong.append(f"{row} has not what was stored")
             if await self._ask(client, other, "PATCH", path, {"data": {"number": number + 1_000_000}}):
                 self.created[row] = number + 1_000_000
+            await self._ask(client, node, "POST", "/v1/public/app-members/signin", CREDENTIALS)
 
     async def _ask(
         self, client: httpx.AsyncClient, node: Node, method: str, path: str, body: Any = None
@@ -207,8 +208,8 @@ async def test_the_version_before_serves_beside_the_new_one_under_load(
 
     try:
         old = [await start(old_source), await start(old_source)]
-        before = await newest(database_url)
-        assert before < migrations.all_migrations()[-1].number
+        # A version may add none.
+        assert await newest(database_url) <= migrations.all_migrations()[-1].number
         key = re.findall(r"pk_[\w-]+", old[0].output)[0]
         member = await signed_up(old[0], key)
         load = Load(key, member)
@@ -225,11 +226,12 @@ async def test_the_version_before_serves_beside_the_new_one_under_load(
                 assert [await ready(node) for node in load.nodes] == [200, 200, 200]
                 load.paths.append(await table(new[0], key, member, "new"))
                 await load.for_(SECONDS)
-                # An old one is killed, one leaves, and a new one comes.
-                load.nodes = [old[1], *new]
+                # An old one is killed while it answers, a new one comes, and the other old one leaves.
                 old[0].send(signal.SIGKILL)
-                new.append(await start(ROOT / "src"))
                 load.nodes = [old[1], *new]
+                if WHOLE:
+                    new.append(await start(ROOT / "src"))
+                    load.nodes = [old[1], *new]
                 await load.for_(SECONDS)
                 load.nodes = list(new)
                 assert await asyncio.to_thread(old[1].end) == 0
@@ -250,7 +252,7 @@ async def test_the_version_before_serves_beside_the_new_one_under_load(
 
 async def signed_up(node: Node, key: str) -> str:
     async with httpx.AsyncClient(base_url=node.url, headers={"X-Public-Key": key}, verify=False) as client:
-        answer = await client.post("/v1/public/app-members/signup", json={"login_id": "ada", "password": PASSWORD})
+        answer = await client.post("/v1/public/app-members/signup", json=CREDENTIALS)
         return str(answer.raise_for_status().json()["access_token"])
 
 
