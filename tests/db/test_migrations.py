@@ -1,10 +1,12 @@
 """Migrations beside readers and older versions, and starts that fail before the first of them."""
 
+import asyncio
 import dataclasses
 import itertools
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -12,9 +14,12 @@ import pytest
 
 from pilotis.db import migrations
 from pilotis.db.migrations import Migration, MigrationError
+from pilotis.db.pool import Database
+from pilotis.jobs.contracts import apply_contracts
 from pilotis.serve import installation, welcome
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings
+from tests.db.phases import BASE
 from tests.services import address
 from tests.support import Server
 
@@ -181,6 +186,8 @@ def is_unique_index_of_new_column(statement: str, migration: str) -> bool:
 
 def test_what_older_versions_notice_names_the_versions_that_are_left():
     for migration in migrations.all_migrations()[41:]:
+        if migration.number > BASE:  # read by tests/db/test_phases.py
+            break
         text = re.sub(r"--.*", "", migration.sql)
         created = set(re.findall(r"create (?:unlogged )?table (?:if not exists )?(\S+)", text))
         found = [
@@ -194,3 +201,99 @@ def test_what_older_versions_notice_names_the_versions_that_are_left():
             f"{migration.name}: programs of the version before may fail after it; remove things one version after the "
             f"program that no longer uses them, and name the newest migration of that one by `-- needs: N`: {found}"
         )
+
+
+def contracting(sql: str = "drop table pilotis.later") -> Migration:
+    header = f"-- owner: x\n-- phase: contract\n-- needs: {NEWEST.number}\n-- version: 0.2.0\n"
+    return Migration(NEWEST.number + 1, "9000_x.sql", header + sql)
+
+
+async def joined(older: Older, name: str, *, knows: int, lease: str = "now() + interval '1 minute'") -> None:
+    """Insert the row of a process."""
+    await older.connection.execute(
+        f"""
+        insert into pilotis.nodes (node_id, server_id, slot, name, version, lease_until, knows)
+        values (gen_random_uuid(), gen_random_uuid(), 0, $1, '0.1.0', {lease}, $2)
+        """,
+        name,
+        knows,
+    )
+
+
+async def listed(older: Older) -> list[str]:
+    return [name for (name,) in await older.connection.fetch("select name from pilotis.pending_migrations")]
+
+
+@pytest.mark.parametrize("lease", ["now() + interval '1 minute'", "now() - interval '1 minute'"])
+async def test_what_is_taken_away_waits_for_the_last_process_that_uses_it(
+    older: Older, monkeypatch: pytest.MonkeyPatch, lease: str
+):
+    connection = older.connection
+    await migrations.migrate(connection)
+    await connection.execute("create table pilotis.later (a int)")
+    await joined(older, "old/0", knows=0, lease=lease)
+    await joined(older, "new/0", knows=NEWEST.number)
+    with monkeypatch.context() as newer:
+        known(newer, contracting())
+        assert await migrations.migrate(connection) == []
+        await migrations.require_current(connection)
+        assert await listed(older) == ["9000_x.sql"]
+        with pytest.raises(MigrationError, match=r"what old/0 \(version 0.1.0\) may still use.* 0.2.0 or newer"):
+            await migrations.contract(connection)
+        assert await older.applied() == NEWEST.number
+        await connection.execute("delete from pilotis.nodes where name = 'old/0'")
+        assert await migrations.contract(connection) == ["9000_x.sql"]
+        assert await migrations.contract(connection) == []
+    assert await listed(older) == []
+    assert await connection.fetchval("select to_regclass('pilotis.later') is null")
+    # The version that no longer uses it goes on; the one before is told what it needs.
+    await migrations.require_current(connection)
+    with monkeypatch.context() as before:
+        known(before, without=1)
+        with pytest.raises(MigrationError, match=r"Start it with version 0.2.0 or a newer one"):
+            await migrations.require_current(connection)
+
+
+async def test_the_task_takes_it_away_and_tries_again_later(older: Older, monkeypatch: pytest.MonkeyPatch):
+    await migrations.migrate(older.connection)
+    await older.connection.execute("create table pilotis.later (a int)")
+    await joined(older, "old/0", knows=NEWEST.number - 1)
+    known(monkeypatch, contracting())
+    task = apply_contracts(database := Database(older.arguments, size=1))
+    job: Any = SimpleNamespace(fence=1)  # its claim, of which the task uses nothing else
+    await task.run(job)
+    assert await older.applied() == NEWEST.number
+    await older.connection.execute("update pilotis.nodes set lease_until = '-infinity'")
+    await task.run(job)
+    assert await older.applied() == NEWEST.number + 1
+    await database.close()
+
+
+async def test_an_empty_database_gets_everything(older: Older, monkeypatch: pytest.MonkeyPatch):
+    known(monkeypatch, contracting("alter table pilotis.apps drop column enabled_oauth_providers"))
+    await older.connection.execute("drop schema pilotis cascade")
+    assert (await migrations.migrate(older.connection))[-1] == "9000_x.sql"
+    assert await listed(older) == []
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_index_is_built_beside_writers_and_other_nodes(older: Older, monkeypatch: pytest.MonkeyPatch):
+    await migrations.migrate(older.connection)
+    sql = "-- owner: x\n-- phase: expand\ncreate index concurrently apps_later on pilotis.apps (name)"
+    known(monkeypatch, Migration(NEWEST.number + 1, "9000_x.sql", sql))
+    writing = await asyncpg.connect(**older.arguments)
+    await writing.execute("begin; update pilotis.apps set name = name")
+    with pytest.raises(MigrationError, match=f"process {writing.get_server_pid()} of PostgreSQL"):
+        await migrations.migrate(older.connection, wait_seconds=0.3)
+    other = await asyncpg.connect(**older.arguments)
+    both = asyncio.gather(migrations.migrate(older.connection), migrations.migrate(other))
+    await asyncio.sleep(0.3)
+    # It is left as it was by the attempt that failed, and this one waits.
+    assert not both.done()
+    await writing.execute("rollback")
+    assert sorted(await both) == [[], ["9000_x.sql"]]
+    assert await older.connection.fetchval(
+        "select indisvalid from pg_index where indexrelid = 'pilotis.apps_later'::regclass"
+    )
+    await writing.close()
+    await other.close()

@@ -4,9 +4,9 @@ Faults that need a rare order of events show only after many runs: the tests of 
 subject `pictures` is run once: every screen in both themes, both languages and all widths, with a picture of each in
 `tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, `engines`: every screen in
 Firefox and WebKit beside Chromium, `https`: certificates from Pebble, `keys`: races and walks about unique keys,
-references and cursors, in numbers, `mutants`: whether a test fails for each condition that rules add to statements once
-it is taken away, and `whole`: all that is generated, repeated or built, of which `make test` does a part
-(`tests/whole.py`).
+references and cursors, in numbers, `upgrades`: of nodes one after the other, and of PostgreSQL with a million rows,
+killed at twenty places, `mutants`: whether a test fails for each condition that rules add to statements once it is
+taken away, and `whole`: all that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`).
 """
 
 import argparse
@@ -33,6 +33,7 @@ WHOLE = [
 ]
 """Those of the console are in the pictures' run."""
 KEYS = [f"tests/rows/test_{name}.py" for name in ("key_builds", "keys_on_two_nodes", "references", "upserts", "walks")]
+UPGRADES = ["tests/test_rolling.py", "tests/db/test_postgres_upgrade.py"]
 ONCE: dict[str, list[tuple[list[str], dict[str, str]]]] = {
     "engines": [(["tests/long/engines.py"], {})],
     "https": [(["tests/https"], {"TEST_WHOLE": "1"})],
@@ -40,6 +41,7 @@ ONCE: dict[str, list[tuple[list[str], dict[str, str]]]] = {
     "pictures": [(PICTURES, {"TEST_PICTURES": "1", "TEST_WHOLE": "1"})],
     "whole": [(WHOLE, {"TEST_WHOLE": "1"})],
     "realtime": [(["tests/realtime"], {"TEST_WHOLE": "1"})],
+    "upgrades": [(UPGRADES, {"TEST_WHOLE": "1"})],
     "stores": [(STORES, {"TEST_S3_SERVER": name}) for name in ("versitygw",)],
 }
 """The subjects that are run once, each with its tests and their environment."""

@@ -24,7 +24,7 @@ from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.indexes.service import report as index_report
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
-from pilotis.db import inspection, migrations, sharding
+from pilotis.db import inspection, migrations, sharding, versions
 from pilotis.db.connecting import connect, session_parameters
 from pilotis.db.migrations import MigrationError
 from pilotis.db.pool import Database
@@ -197,6 +197,7 @@ async def _database(settings: Settings, connect_arguments: dict[str, Any], app_i
         ready = await _migrations(connection)
         findings.append(ready)
         if ready.level is Level.OK:
+            findings += await _contracts(connection)
             findings += await _missing_bytes(settings, connect_arguments)
             findings += await _master_key(connection, settings)
             findings += await _certificates(connection, settings)
@@ -320,6 +321,16 @@ async def _certificates(connection: Connection, settings: Settings) -> list[Find
         return [Finding(Level.OK, "The certificates for HTTPS are valid for long enough.")]
     findings = [Finding(Level.PROBLEM, sentence) for sentence in problems]
     return findings + [Finding(Level.NOTE, sentence) for sentence in notes]
+
+
+async def _contracts(connection: Connection) -> list[Finding]:
+    """Say what waits for processes of older versions."""
+    findings = []
+    for migration in await migrations.contracts(connection):
+        older = await versions.processes_without(connection, migration.needs)
+        waits = f"waits for {', '.join(older)}" if older else "is due; a node applies it within a minute"
+        findings.append(Finding(Level.NOTE, f"Migration {migration.name} {waits}."))
+    return findings
 
 
 async def _master_key(connection: Connection, settings: Settings) -> list[Finding]:

@@ -34,6 +34,7 @@ COMMANDS = {
     "logout": "login",
     "oauth": "oauth",
     "backup": "backup",
+    "postgres": "postgres",
     "webhook": "webhooks",
     "event-type": "events",
     "event": "events",

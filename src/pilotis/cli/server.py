@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from pilotis.settings import Settings
 
 
+def _no_snapshot() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option("--no-snapshot", is_flag=True, help="Do not copy the embedded database before it is migrated.")
+
+
 @command(flags=("host", "port", "workers", "base_url", "https_names", "https_email"))
 @click.option("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
 @click.option("--port", metavar="PORT", help="Port; 0 selects a free one. Default: 8090.")
@@ -20,11 +25,12 @@ if TYPE_CHECKING:
 @click.option("--base-url", metavar="URL", help="URL at which clients reach this server.")
 @click.option("--https", "https_names", metavar="NAME", help="Answer by HTTPS under this name (or several: NAME,NAME).")
 @click.option("--https-email", metavar="ADDRESS", help="Address that the certificate authority may write to.")
-def serve(place: Place) -> None:
+@_no_snapshot()
+def serve(place: Place, no_snapshot: bool) -> None:
     """Serve until Ctrl-C. The first start creates a database and a first app, and prints how to use it."""
     from pilotis.serve import start
 
-    start.run(place.settings)
+    start.run(place.settings, snapshot=not no_snapshot)
 
 
 @command()
@@ -34,37 +40,61 @@ def init(place: Place) -> Outcome:
 
 
 @command()
-def migrate(place: Place) -> Outcome:
+@click.option("--contract", is_flag=True, help="Also take away what no process uses any more; else a node does so.")
+@_no_snapshot()
+def migrate(place: Place, contract: bool, no_snapshot: bool) -> Outcome:
     """Migrate an existing database to this version. `serve` does this too."""
-    return _migrations(migrate_to_current(place.settings, may_create=False))
+    return _migrations(
+        migrate_to_current(place.settings, may_create=False, contract=contract, snapshot=not no_snapshot)
+    )
 
 
 def _migrations(applied: list[str]) -> Outcome:
     return Outcome({"applied": applied}, [*(f"Applied {name}." for name in applied), "The database is up to date."])
 
 
-def migrate_to_current(settings: Settings, *, may_create: bool) -> list[str]:
+def migrate_to_current(
+    settings: Settings, *, may_create: bool, contract: bool = False, snapshot: bool = True
+) -> list[str]:
     """Bring a database to the schema of this version, and return the names of the migrations that it lacked.
 
-    Raises `CommandError` for one that has not been set up, unless that may be done.
+    With `contract` also those that wait for the last process of an older version, with `snapshot` after copying an
+    embedded database. Raises `CommandError` for a database that has not been set up, unless that may be done.
     """
     import asyncio
 
     from pilotis.cli.session import NOT_SET_UP
     from pilotis.db import migrations
+    from pilotis.jobs.node import expire_nodes
     from pilotis.serve import database, installation
+    from pilotis.serve import snapshot as snapshots
     from pilotis.serve.errors import CommandError
+
+    def say(sentence: str) -> None:
+        click.echo(sentence, err=True)
 
     async def apply() -> list[str]:
         connection = await installation.connect(source.connect_arguments)
         try:
-            if not may_create and len(await migrations.pending(connection)) == len(migrations.all_migrations()):
+            missing = await migrations.pending(connection)
+            is_new = len(missing) == len(migrations.all_migrations())
+            if is_new and not may_create:
                 raise CommandError(NOT_SET_UP)
-            return await migrations.migrate(
-                connection,
-                wait_seconds=settings.migration_wait_seconds,
-                waits=lambda sentence: click.echo(sentence, err=True),
-            )
+            due = [*missing, *(await migrations.contracts(connection) if contract else ())]
+            copied = None
+            if due and snapshot and not is_new:
+                copied = await snapshots.take(settings, source.connect_arguments, due)
+            if copied:
+                say(copied)
+            seconds = settings.migration_wait_seconds
+            applied = await migrations.migrate(connection, wait_seconds=seconds, waits=say)
+            if contract:
+                if source.lock is not None:
+                    await expire_nodes(connection)
+                applied += await migrations.contract(connection, wait_seconds=seconds, waits=say)
+            if copied:
+                snapshots.forget_older(settings, due)
+            return applied
         finally:
             await connection.close()
 

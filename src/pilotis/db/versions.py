@@ -13,3 +13,17 @@ async def is_known_everywhere(connection: Connection | TenantDatabase, version: 
         "select true from pilotis.nodes where version <> $1 and lease_until > now() limit 1", version
     )
     return not older
+
+
+async def processes_without(connection: Connection, number: int) -> list[str]:
+    """Return the names and versions of processes that do not know a migration, by its number.
+
+    One whose lease has expired counts as well, until others have taken over its work: it may only be paused.
+    """
+    rows = await connection.fetch(
+        """
+        select name, version from pilotis.nodes where knows < $1 and lease_until > '-infinity' order by name
+        """,
+        number,
+    )
+    return [f"{name} (version {version})" for name, version in rows]

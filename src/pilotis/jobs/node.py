@@ -20,6 +20,7 @@ import msgspec
 import structlog
 from asyncpg import Connection, Record
 
+from pilotis.db import migrations
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.jobs.kinds import Hold, Holding, LeaseUncertainError, Source
@@ -150,8 +151,8 @@ class Node:
         started = _clock()
         await self._database.execute(
             """
-            insert into pilotis.nodes (node_id, server_id, slot, name, version, lease_until, address, ports)
-            values ($1, $2, $3, $4, $5, clock_timestamp() + make_interval(secs => $6), inet_client_addr(), $7)
+            insert into pilotis.nodes (node_id, server_id, slot, name, version, lease_until, address, ports, knows)
+            values ($1, $2, $3, $4, $5, clock_timestamp() + make_interval(secs => $6), inet_client_addr(), $7, $8)
             """,
             self.id,
             self._identity.server_id,
@@ -160,6 +161,7 @@ class Node:
             self._identity.version,
             IDLE_LEASE_SECONDS,
             list(self._identity.ports),
+            migrations.all_migrations()[-1].number,
             tenant=BACKGROUND,
         )
         self._renewed_at = started

