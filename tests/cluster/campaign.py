@@ -48,6 +48,8 @@ class Window(msgspec.Struct, kw_only=True):
     """What happened in a window: its number, the faults with what was chosen, and what the checkers found."""
 
     number: int
+    seconds: float = 0.0
+    checked_seconds: float = 0.0
     faults: list[str] = []
     findings: list[str] = []
 
@@ -80,12 +82,15 @@ class Report(msgspec.Struct, kw_only=True):
 class Campaign:
     """Runs on a cluster that has started."""
 
-    def __init__(self, name: str, seed: str, cluster: Cluster, faults: Mapping[Applies, int]) -> None:
+    def __init__(
+        self, name: str, seed: str, cluster: Cluster, faults: Mapping[Applies, int], *, scale: float = 1.0
+    ) -> None:
         self.cluster = cluster
         self.report = Report(
             campaign=name, seed=seed, versions=versions(), began=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         )
         self._faults = faults
+        self._scale = scale
         self._counts: Counter[str] = Counter()
         self._known_failures = 0
         self._loads: list[Load] = []
@@ -99,8 +104,8 @@ class Campaign:
             await load.prepare()
             self._loads.append(load)
 
-    async def window(self, number: int, rounds: int) -> Window:
-        """Let the loads work while so many faults happen one after another, then check them."""
+    async def window(self, number: int, rounds: int | Sequence[Applies]) -> Window:
+        """Let the loads work while faults happen one after another, so many or these, then check them."""
         began = time.monotonic()
         choice = random.Random(f"{self.report.seed}/{number}")
         window = Window(number=number)
@@ -115,8 +120,10 @@ class Campaign:
             asyncio.create_task(load.run(worker, stopped)) for load in self._loads for worker in range(load.workers)
         ]
         try:
-            for _ in range(rounds):
-                await self._round(choice, window)
+            if isinstance(rounds, int):
+                rounds = choice.choices(list(self._faults), list(self._faults.values()), k=rounds)
+            for apply in rounds:
+                await self._round(apply, choice, window)
         finally:
             stopped.set()
             done, late = await asyncio.wait(working, timeout=_REST_SECONDS)
@@ -125,8 +132,10 @@ class Campaign:
         for task in done:
             task.result()
         findings = [Finding("campaign", f"a client did not come to rest: {task.get_coro()}") for task in late]
+        rested = time.monotonic()
         with self.place.pause():
             findings += await self._check()
+        window.seconds, window.checked_seconds = round(rested - began, 1), round(time.monotonic() - rested, 1)
         window.findings = [f"{finding.checker}: {finding.text}" for finding in findings]
         self._summarize(time.monotonic() - began)
         return window
@@ -136,20 +145,22 @@ class Campaign:
         for load in self._loads:
             await load.close()
 
-    async def _round(self, choice: random.Random, window: Window) -> None:
-        await asyncio.sleep(choice.uniform(0.2, 1.0))
-        apply = choice.choices(list(self._faults), list(self._faults.values()))[0]
+    async def _round(self, apply: Applies, choice: random.Random, window: Window) -> None:
+        await asyncio.sleep(self._scale * choice.uniform(0.2, 1.0))
         log: list[str] = []
         failovers: list[float] = []
-        await apply(Disturbance(self.cluster, choice, log, failovers))
+        began = time.monotonic()
+        await apply(Disturbance(self.cluster, choice, log, failovers, self._scale))
         name = apply.__name__
-        window.faults.append(" ".join([name, *log]))
         self._counts[name] += 1
         self.report.rounds += 1
         for at in failovers:
             self.report.failover_seconds.append(round(self.place.first_after(at) - at, 3))
+        applied = time.monotonic()
         # So that faults do not add up to a cluster that never answers, of which nothing could be learned.
         await self.cluster.serving()
+        now = time.monotonic()
+        window.faults.append(" ".join([name, *log, f"({applied - began:.1f} s, ready after {now - applied:.1f} s)"]))
 
     async def _check(self) -> list[Finding]:
         await self.cluster.serving()
@@ -166,9 +177,7 @@ class Campaign:
         """Compare the stored totals of the app's tables with `count(*)`."""
         app = self.place.app
         async with self.place.client() as client:
-            tables = [
-                table["id"] for table in (await self.place.insist(client, "GET", "/v1/public/tables"))["tables"]
-            ]
+            tables = [table["id"] for table in (await self.place.insist(client, "GET", "/v1/public/tables"))["tables"]]
             totals, counted = {}, {}
             for table in tables:
                 page = await self.place.insist(client, "GET", f"/v1/public/tables/{table}/data?limit=0")

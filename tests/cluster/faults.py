@@ -18,12 +18,16 @@ DIRECTIONS: tuple[tuple[Direction, ...], ...] = (("request",), ("answer",), ("re
 
 
 class Disturbance(NamedTuple):
-    """The cluster, where the choices come from, and what was chosen; `failovers` has the moments after each."""
+    """The cluster, where the choices come from, and what was chosen; `failovers` has the moments after each.
+
+    All durations are multiplied by `scale`.
+    """
 
     cluster: Cluster
     choice: random.Random
     log: list[str]
     failovers: list[float]
+    scale: float = 1.0
 
     def node(self) -> Node:
         """Choose a node."""
@@ -33,7 +37,7 @@ class Disturbance(NamedTuple):
 
     def seconds(self, least: float, most: float) -> float:
         """Choose a duration."""
-        chosen = self.choice.uniform(least, most)
+        chosen = self.scale * self.choice.uniform(least, most)
         self.log.append(f"{chosen:.2f} s")
         return chosen
 
@@ -124,7 +128,7 @@ async def cut_standby(on: Disturbance) -> None:
 async def slow_database(on: Disturbance) -> None:
     """Each message between a node and the database takes long."""
     link = on.node().database
-    link.delay_seconds = on.seconds(0.02, 0.5)
+    link.delay_seconds = on.choice.uniform(0.02, 0.5)
     await asyncio.sleep(on.seconds(1, 4))
     link.heal()
 

@@ -5,7 +5,8 @@ subject `pictures` is run once: every screen in both themes, both languages and 
 `tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, `engines`: every screen in
 Firefox and WebKit beside Chromium, `keys`: races and walks about unique keys, references and cursors, in numbers,
 `mutants`: whether a test fails for each condition that rules add to statements once it is taken away, and `whole`: all
-that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`).
+that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`). `kills` and `faults` are
+campaigns against a cluster, with options of their own (`tests/long/campaigns.py`).
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.long import mutants
+from tests.long import campaigns, mutants
 
 PICTURES = ["tests/console", "tests/browser", "tests/oauth/test_consent_page.py", "tests/oauth/test_sign_in_with.py"]
 STORES = [
@@ -60,8 +61,10 @@ SUBJECTS = {
 
 
 def main() -> int:
+    if sys.argv[1:2] and sys.argv[1] in campaigns.CAMPAIGNS:
+        return campaigns.main(sys.argv[1:])
     parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
-    parser.add_argument("subject", choices=sorted([*SUBJECTS, *ONCE, "mutants"]))
+    parser.add_argument("subject", choices=sorted([*SUBJECTS, *ONCE, *campaigns.CAMPAIGNS, "mutants"]))
     parser.add_argument("--minutes", type=float, default=10.0)
     arguments = parser.parse_args()
     if arguments.subject == "mutants":
