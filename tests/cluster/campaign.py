@@ -50,6 +50,7 @@ class Window(msgspec.Struct, kw_only=True):
     number: int
     seconds: float = 0.0
     checked_seconds: float = 0.0
+    longest_stop_seconds: float = 0.0
     faults: list[str] = []
     findings: list[str] = []
 
@@ -83,14 +84,23 @@ class Campaign:
     """Runs on a cluster that has started."""
 
     def __init__(
-        self, name: str, seed: str, cluster: Cluster, faults: Mapping[Applies, int], *, scale: float = 1.0
+        self,
+        name: str,
+        seed: str,
+        cluster: Cluster,
+        faults: Mapping[Applies, int],
+        *,
+        scale: float = 1.0,
+        calm: float = 1.0,
     ) -> None:
+        """`scale` is how long faults are, and `calm` how long clients pause, both times what is usual."""
         self.cluster = cluster
         self.report = Report(
             campaign=name, seed=seed, versions=versions(), began=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         )
         self._faults = faults
         self._scale = scale
+        self._calm = calm
         self._counts: Counter[str] = Counter()
         self._known_failures = 0
         self._loads: list[Load] = []
@@ -117,7 +127,9 @@ class Campaign:
                 await load.begin()
         stopped = asyncio.Event()
         working = [
-            asyncio.create_task(load.run(worker, stopped)) for load in self._loads for worker in range(load.workers)
+            asyncio.create_task(load.run(worker, stopped, self._calm))
+            for load in self._loads
+            for worker in range(load.workers)
         ]
         try:
             if isinstance(rounds, int):
@@ -135,6 +147,8 @@ class Campaign:
         rested = time.monotonic()
         with self.place.pause():
             findings += await self._check()
+        window.longest_stop_seconds = round(self.place.longest_stop, 2)
+        self.place.longest_stop = 0.0
         window.seconds, window.checked_seconds = round(rested - began, 1), round(time.monotonic() - rested, 1)
         window.findings = [f"{finding.checker}: {finding.text}" for finding in findings]
         self._summarize(time.monotonic() - began)
@@ -194,7 +208,7 @@ class Campaign:
         report.errors = dict(place.errors.most_common(20))
         ordered = sorted(place.seconds) or [0.0]
         report.p50_ms, report.p99_ms = (round(1000 * ordered[int(len(ordered) * part)], 1) for part in (0.5, 0.99))
-        report.longest_stop_seconds = round(place.longest_stop, 2)
+        report.longest_stop_seconds = max(window.longest_stop_seconds for window in report.windows)
         report.violations = sum(len(window.findings) for window in report.windows)
         numbers: dict[str, Any] = {}
         for load in self._loads:

@@ -169,11 +169,11 @@ class Load(ABC):
         """Close all clients."""
         return
 
-    async def run(self, worker: int, stopped: asyncio.Event) -> None:
-        """Work until told to stop, and end what was begun."""
+    async def run(self, worker: int, stopped: asyncio.Event, calm: float) -> None:
+        """Work until told to stop, with pauses that are `calm` times as long, and end what was begun."""
         while not stopped.is_set():
             await self.work(worker)
-            await asyncio.sleep(self.choice.uniform(0, self.pause_seconds))
+            await asyncio.sleep(calm * self.choice.uniform(0, self.pause_seconds))
 
 
 def _reply(answer: httpx.Response, span: Span) -> Reply:
