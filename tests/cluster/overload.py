@@ -14,8 +14,8 @@ import msgspec
 from tests.support import App
 
 FACTOR = 5
-ROWS = 20_000
-_CONNECTIONS = 16
+ROWS = 100_000
+_CONNECTIONS = 8
 _GIVE_UP_SECONDS = 30
 _GROUP = {"$group": {"_id": "$kind", "sum": {"$sum": "$number"}, "most": {"$max": "$number"}}}
 

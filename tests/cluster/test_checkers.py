@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster.checkers.bank import Increment, check_bank, check_counter
 from tests.cluster.checkers.deliveries import Delivery, check_deliveries
-from tests.cluster.checkers.history import Finding, Outcome, Span, Write
+from tests.cluster.checkers.history import Finding, Outcome, Span, Write, as_of
 from tests.cluster.checkers.registers import MAX_OPERATIONS, Access, check_register
 from tests.cluster.checkers.schemas import ColumnWrite, SchemaChange, check_schema
 from tests.cluster.checkers.sessions import Use, check_limit, check_refreshes, check_sessions
@@ -149,6 +149,13 @@ def test_nothing_is_found_in_a_history_without_a_flaw(name: str):
 @pytest.mark.parametrize("name", FLAWED)
 def test_the_flaw_is_found(name: str):
     assert FLAWED[name]()
+
+
+def test_what_is_known_of_writes_at_a_moment():
+    spans = {"before": Span(0, 1), "during": Span(1, 3), "after": Span(3, 4)}
+    at = {name: [write.outcome for write in as_of([Write(1, YES, None, span)], 2)] for name, span in spans.items()}
+    assert at == {"before": [YES], "during": [MAYBE], "after": [NO]}
+    assert as_of([Write(1, NO, None, spans["during"])], 2)[0].outcome is NO
 
 
 def test_a_long_history_of_a_register_is_checked_within_its_limit():

@@ -43,10 +43,10 @@ class Reply(NamedTuple):
 
 
 class Place:
-    """The cluster, an app on it, and what all loads have met."""
+    """The cluster, an app on it, and what all loads have met. Loads of rows alone need no cluster, but any server."""
 
-    def __init__(self, cluster: Cluster, app: App) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster | None, app: App) -> None:
+        self._cluster = cluster
         self.app = app
         self.outcomes: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
@@ -54,6 +54,11 @@ class Place:
         self.last_acknowledged = 0.0
         self.longest_stop = 0.0
         self._changes: deque[float] = deque(maxlen=2000)
+
+    @property
+    def cluster(self) -> Cluster:
+        assert self._cluster is not None
+        return self._cluster
 
     def first_after(self, moment: float) -> float:
         """Return when the first change after a moment was acknowledged; the last two thousand are known."""

@@ -5,6 +5,8 @@ import itertools
 from typing import Any
 from uuid import uuid4
 
+import httpx
+
 from tests.cluster.checkers.bank import Increment, check_bank, check_counter
 from tests.cluster.checkers.history import Finding, Outcome, Span, Write
 from tests.cluster.checkers.registers import MAX_OPERATIONS, Access, check_register
@@ -37,16 +39,20 @@ class SetLoad(Load):
         await kind(worker)
 
     async def check(self) -> list[Finding]:
-        found: list[int] = []
         end = next(self._numbers)
+        self.writes.append(Write(end, Outcome.REFUSED))
+        self.written += sum(write.outcome is Outcome.ACKNOWLEDGED for write in self.writes)
+        return check_set(self.writes, await self.found(self._clients[0], end))
+
+    async def found(self, client: httpx.AsyncClient, end: int) -> list[int]:
+        """Return the numbers of the window that are there, up to an end."""
+        found: list[int] = []
         for start in range(self._first, end, _PAGE):
             where = {"number": {"$gte": start, "$lt": min(start + _PAGE, end)}}
             body = {"where": where, "limit": 2 * _PAGE, "count": False}
-            page = await self.place.insist(self._clients[0], "POST", f"{self.path}/query", json=body)
+            page = await self.place.insist(client, "POST", f"{self.path}/query", json=body)
             found += [row["data"]["number"] for row in page["data"]]
-        self.writes.append(Write(end, Outcome.REFUSED))
-        self.written += sum(write.outcome is Outcome.ACKNOWLEDGED for write in self.writes)
-        return check_set(self.writes, found)
+        return found
 
     async def close(self) -> None:
         for client in self._clients:
@@ -55,13 +61,14 @@ class SetLoad(Load):
     async def _one(self, worker: int) -> None:
         (number,) = self._take(1)
         reply = await self.place.send(self._clients[worker], "POST", self.path, json={"data": {"number": number}})
-        self.writes.append(Write(number, reply.outcome))
+        self.writes.append(Write(number, reply.outcome, None, reply.span))
 
     async def _repeated(self, worker: int) -> None:
         """The client repeats until it gets an answer; the key makes one row of it."""
         (number,) = self._take(1)
         headers = {"Idempotency-Key": str(uuid4())}
         client, outcome = self._clients[worker], Outcome.UNKNOWN
+        began = asyncio.get_running_loop().time()
         for attempt in range(30):
             reply = await self.place.send(client, "POST", self.path, json={"data": {"number": number}}, headers=headers)
             # Which of several requests was refused says nothing of those before.
@@ -69,13 +76,13 @@ class SetLoad(Load):
             if reply.acknowledged:
                 break
             await asyncio.sleep(0.3)
-        self.writes.append(Write(number, outcome))
+        self.writes.append(Write(number, outcome, None, Span(began, reply.span.ended)))
 
     async def _bulk(self, worker: int) -> None:
         numbers = self._take(5)
         body = {"data": [{"number": number} for number in numbers]}
         reply = await self.place.send(self._clients[worker], "POST", f"{self.path}/bulk", json=body)
-        self.writes += [Write(number, reply.outcome, f"bulk {numbers[0]}") for number in numbers]
+        self.writes += [Write(number, reply.outcome, f"bulk {numbers[0]}", reply.span) for number in numbers]
 
     async def _transaction(self, worker: int) -> None:
         numbers = self._take(3)
@@ -83,7 +90,7 @@ class SetLoad(Load):
         reply = await self.place.send(
             self._clients[worker], "POST", "/v1/public/transactions", json={"operations": operations}
         )
-        self.writes += [Write(number, reply.outcome, f"transaction {numbers[0]}") for number in numbers]
+        self.writes += [Write(number, reply.outcome, f"transaction {numbers[0]}", reply.span) for number in numbers]
 
     def _take(self, count: int) -> list[int]:
         return list(itertools.islice(self._numbers, count))
@@ -139,9 +146,13 @@ class BankLoad(Load):
         row = await self.place.insist(self._clients[0], "GET", path)
         now = asyncio.get_running_loop().time()
         self._counts.append((Span(now, now), row["data"]["count"]))
-        page = await self.place.insist(self._clients[0], "GET", f"/v1/public/tables/{self._accounts}/data?limit=100")
-        self._reads.append(_cents(page))
+        self._reads.append(await self.balances(self._clients[0]))
         return check_bank(self._reads, self.TOTAL) + check_counter(self._increments, self._counts)
+
+    async def balances(self, client: httpx.AsyncClient) -> dict[str, int]:
+        """Return what each account has, of one snapshot."""
+        page = await self.place.insist(client, "GET", f"/v1/public/tables/{self._accounts}/data?limit=100")
+        return _cents(page)
 
     async def close(self) -> None:
         for client in self._clients:
