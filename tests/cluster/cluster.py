@@ -54,6 +54,8 @@ class Node:
         self.store = Link(None)
         self.front = Link(None)
         self.is_paused = False
+        self.source: Path | None = None
+        """The checkout whose program it runs, if that is another one."""
         self._folder = folder
         self._environment = environment
         self.server: Server | None = None
@@ -75,9 +77,10 @@ class Node:
             environment["PILOTIS_BLOB_STORE"] = (
                 f"s3://{swift.BUCKET}/cluster?endpoint=http://127.0.0.1:{self.store.port}&region={swift.REGION}"
             )
-        self.server = Server(
-            self._folder / self.name, "--database-url", url, environment=environment, wrapper=wrapper or ()
-        )
+        command = list(wrapper or [])
+        if self.source is not None:
+            command = ["env", f"PYTHONPATH={self.source / 'src'}", *command]
+        self.server = Server(self._folder / self.name, "--database-url", url, environment=environment, wrapper=command)
         await asyncio.to_thread(self.server.start)
         self.front.leads_to = to_port(urlsplit(self.server.url).port or 0)
 
@@ -156,11 +159,18 @@ class Cluster:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(
-        cls, *, with_standby: bool = True, with_store: bool = True, settings: dict[str, str] | None = None
+        cls,
+        *,
+        with_standby: bool = True,
+        with_store: bool = True,
+        settings: dict[str, str] | None = None,
+        source: Path | None = None,
     ) -> AsyncIterator["Cluster"]:
-        """Start everything below a new folder, which is removed at the end."""
+        """Start everything below a new folder, which is removed at the end; the nodes run the program of `source`."""
         folder = _new_folder()
         cluster = cls(folder, settings)
+        for node in cluster.nodes:
+            node.source = source
         try:
             await cluster._start(with_standby=with_standby, with_store=with_store)
             yield cluster
@@ -206,6 +216,9 @@ class Cluster:
             if self.store:
                 node.store.leads_to = to_port(self.store.port)
                 await node.store.open()
+        if self.nodes[0].source is not None:
+            # The other version makes its own.
+            await self.postgres.primary.run("drop schema pilotis cascade")
         await self.nodes[0].start()
         assert self.nodes[0].server is not None
         # Each node that starts before there is a user prints a token of its own, of which the last is valid.

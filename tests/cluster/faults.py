@@ -97,6 +97,16 @@ async def stop_node(on: Disturbance) -> None:
     await node.start()
 
 
+async def upgrade_node(on: Disturbance) -> None:
+    """The first node that runs another version is replaced by this one, which migrates the database."""
+    node = next((node for node in on.cluster.nodes if node.source is not None), None)
+    if node is not None:
+        on.log.append(node.name)
+        await node.stop()
+        node.source = None
+        await node.start()
+
+
 async def pause_node(on: Disturbance) -> None:
     """A node is frozen, often for longer than its lease."""
     node = on.node()

@@ -5,8 +5,8 @@ subject `pictures` is run once: every screen in both themes, both languages and 
 `tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, `engines`: every screen in
 Firefox and WebKit beside Chromium, `keys`: races and walks about unique keys, references and cursors, in numbers,
 `mutants`: whether a test fails for each condition that rules add to statements once it is taken away, and `whole`: all
-that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`). `kills`, `faults` and others are
-campaigns against a cluster, with options of their own (`tests/long/campaigns.py`).
+that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`). `kills`, `faults`,
+`overload`, `restore` and `takeover` are campaigns with options of their own (`tests/long/campaigns.py`).
 """
 
 import argparse

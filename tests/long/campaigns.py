@@ -5,15 +5,16 @@ breaks connections, fails over, and sets clocks wrong. Meanwhile clients of all 
 some rounds checkers compare what they were told with what is there. A run that was ended goes on with `--first` and the
 number of its next window, and a window with a violation is played again by the same with `--seed` and `--rounds`.
 
-`takeover` measures how long the work of a killed node waits, `restore` restores a server to moments out of its history,
-`overload` sends five times as much as a server can do. The report is written as it goes; the status is 1 if a checker
-found anything.
+`upgrade` replaces nodes of an earlier commit one after another, with kills between. `takeover` measures how long the work
+of a killed node waits, `restore` restores a server to moments out of its history, `overload` sends five times as much as
+a server can do. The report is written as it goes; the status is 1 if a checker found anything.
 """
 
 import argparse
 import asyncio
 import math
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +30,8 @@ from tests.conftest import first_console_user, new_app
 from tests.support import Server
 
 _WINDOWS = {"kills": faults.KILLS, "faults": faults.FAULTS}
-CAMPAIGNS = (*_WINDOWS, "overload", "restore", "takeover")
+CAMPAIGNS = (*_WINDOWS, "overload", "restore", "takeover", "upgrade")
+_UPGRADE = [faults.kill_node, *[faults.upgrade_node, faults.kill_node, faults.kill_postgres] * 3]
 _ROUNDS = 10
 """In a window: what a checker finds, one of so many faults has caused."""
 _WORK_SECONDS = 10.0
@@ -47,10 +49,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first window")
     parser.add_argument("--window", type=int, default=_ROUNDS, help="rounds in a window")
     parser.add_argument("--report", type=Path, default=Path("tests/artifacts/campaign.json"))
+    parser.add_argument("--from", dest="earlier", default="HEAD~100", help="the commit that `upgrade` begins with")
     options = parser.parse_args(arguments)
     if options.rounds is None and math.isinf(options.hours):
         parser.error("name --rounds or --hours.")
-    kind = {"overload": _overload, "restore": _restore, "takeover": _take_over}.get(options.campaign, _disturb)
+    kind = {"overload": _overload, "restore": _restore, "takeover": _take_over, "upgrade": _upgrade}.get(
+        options.campaign, _disturb
+    )
     violations = asyncio.run(kind(options, time.monotonic() + options.hours * 3600))
     _say(f"{violations} violations; the report is {options.report}")
     return int(violations > 0)
@@ -70,6 +75,30 @@ async def _disturb(options: argparse.Namespace, end: float) -> int:
             number += 1
         await campaign.close()
     return campaign.report.violations
+
+
+async def _upgrade(options: argparse.Namespace, end: float) -> int:
+    violations = number = 0
+    with tempfile.TemporaryDirectory(prefix="pilotis-upgrade-") as folder:
+        source = Path(folder) / "earlier"
+        await asyncio.to_thread(_git, "worktree", "add", "--quiet", "--detach", str(source), options.earlier)
+        try:
+            while number < (options.rounds or math.inf) and time.monotonic() < end:
+                async with Cluster.running(source=source) as cluster:
+                    campaign = Campaign("upgrade", options.seed, cluster, _WINDOWS["kills"])
+                    await campaign.prepare()
+                    for faults_of in ([faults.kill_node], _UPGRADE):
+                        window = await campaign.window(number, faults_of)
+                        found = "".join(f"\n  {finding}" for finding in window.findings)
+                        _say(f"upgrade {number}: {len(window.findings)} violations{found}")
+                    await campaign.close()
+                campaign.report.versions["earlier"] = options.earlier
+                campaign.report.write(options.report)
+                violations += campaign.report.violations
+                number += 1
+        finally:
+            await asyncio.to_thread(_git, "worktree", "remove", "--force", str(source))
+    return violations
 
 
 async def _take_over(options: argparse.Namespace, end: float) -> int:
@@ -110,6 +139,10 @@ async def _overload(options: argparse.Namespace, end: float) -> int:
     _say(f"{share:.2f} of {found.capacity.goodput:.1f} requests a second, {found.overload}")
     broken = [found.overload.p99_ms > _MOST_MS, share < _LEAST_GOODPUT, found.overload.without_retry_after > 0]
     return sum(broken)
+
+
+def _git(*arguments: str) -> None:
+    subprocess.run(["git", *arguments], check=True)
 
 
 def _write(options: argparse.Namespace, found: dict[str, Any]) -> None:
