@@ -191,10 +191,15 @@ class Cluster:
         """Make an app, whose requests go by way of the load balancer."""
         return new_app(Balanced(self.folder / "balanced", lambda: self.url), self.console)
 
-    async def serving(self, seconds: float = 60) -> None:
+    async def serving(self) -> None:
         """Wait until each node that runs is ready, and the load balancer has one to send requests to."""
         for url in [*(node.url for node in self.nodes if node.server and not node.is_paused), self.url]:
-            await until(lambda url=url: _is_ready(url), seconds)
+            told: list[str] = []
+            try:
+                await until(lambda url=url, told=told: _is_ready(url, told))
+            except AssertionError:
+                logs = [node.server.logs()[-2000:] for node in self.nodes if node.server and node.url == url]
+                raise AssertionError(f"{url} is not ready: {told[-1:]} {logs}") from None
 
     def failures(self) -> list[str]:
         """Every answer of 500."""
@@ -268,9 +273,13 @@ def _new_folder() -> Path:
     return folder
 
 
-async def _is_ready(url: str) -> bool:
+async def _is_ready(url: str, told: list[str]) -> bool:
+    """Ask whether a node is ready, and add what it says."""
     async with plain_client(url) as client:
-        with contextlib.suppress(httpx.HTTPError):
+        try:
             answer = await client.get("/readyz", headers={"Host": "localhost"}, timeout=5)
-            return answer.status_code == 200
-    return False
+        except httpx.HTTPError as error:
+            told.append(repr(error))
+            return False
+        told.append(answer.text)
+        return answer.status_code == 200

@@ -5,9 +5,9 @@ breaks connections, fails over, and sets clocks wrong. Meanwhile clients of all 
 some rounds checkers compare what they were told with what is there. A run that was ended goes on with `--first` and the
 number of its next window, and a window with a violation is played again by the same with `--seed` and `--rounds`.
 
-`upgrade` replaces nodes of an earlier commit one after another, with kills between. `takeover` measures how long the work
-of a killed node waits, `restore` restores a server to moments out of its history, `overload` sends five times as much as
-a server can do. The report is written as it goes; the status is 1 if a checker found anything.
+`upgrade` replaces nodes of an earlier commit one after another, with kills between. `takeover` measures how long the
+work of a killed node waits, `restore` restores a server to moments out of its history, `overload` sends five times as
+much as a server can do. The report is written as it goes; the status is 1 if a checker found anything.
 """
 
 import argparse
@@ -35,8 +35,8 @@ _UPGRADE = [faults.kill_node, *[faults.upgrade_node, faults.kill_node, faults.ki
 _ROUNDS = 10
 """In a window: what a checker finds, one of so many faults has caused."""
 _WORK_SECONDS = 10.0
-_MOST_MS = 1000.0
-_LEAST_GOODPUT = 0.8
+_MAX_MS = 1000.0
+_MIN_GOODPUT = 0.8
 
 
 def main(arguments: list[str]) -> int:
@@ -137,7 +137,7 @@ async def _overload(options: argparse.Namespace, end: float) -> int:
     share = found.overload.goodput / found.capacity.goodput
     _write(options, {"found": found, "goodput": share})
     _say(f"{share:.2f} of {found.capacity.goodput:.1f} requests a second, {found.overload}")
-    broken = [found.overload.p99_ms > _MOST_MS, share < _LEAST_GOODPUT, found.overload.without_retry_after > 0]
+    broken = [found.overload.p99_ms > _MAX_MS, share < _MIN_GOODPUT, found.overload.without_retry_after > 0]
     return sum(broken)
 
 
