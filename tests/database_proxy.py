@@ -45,13 +45,18 @@ class DatabaseProxy:
         self._direction = None
         self._released.set()
 
-    async def serve(self) -> asyncio.Server:
-        """Listen on a free port."""
-        return await asyncio.start_server(self._connected, "127.0.0.1", 0)
+    async def serve(self, port: int = 0) -> asyncio.Server:
+        """Listen on a port, by default a free one."""
+        return await asyncio.start_server(self._connected, "127.0.0.1", port)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        server_reader, server_writer = await self._open()
-        statements = _Statements()
+        try:
+            server_reader, server_writer = await self._open()
+        except OSError:
+            # As where nobody listens, but for the moment in which the connection was there.
+            writer.transport.abort()
+            return
+        statements = Statements()
         ways = [
             self._pass("request", reader, server_writer, statements),
             self._pass("answer", server_reader, writer, statements),
@@ -69,7 +74,7 @@ class DatabaseProxy:
         direction: Direction,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        statements: "_Statements",
+        statements: "Statements",
     ) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
@@ -80,10 +85,14 @@ class DatabaseProxy:
                     return
                 if self._direction == direction:
                     await self._count()
+                await self._passing(direction, data)
                 writer.write(data)
                 await writer.drain()
 
-    def _loses(self, direction: Direction, data: bytes, statements: "_Statements") -> bool:
+    async def _passing(self, direction: Direction, data: bytes) -> None:
+        """Called with all that passes, just before; a subclass may hold it up, or raise `ConnectionError` to cut it."""
+
+    def _loses(self, direction: Direction, data: bytes, statements: "Statements") -> bool:
         """Whether this answer is to be lost, with the connection."""
         if direction == "request":
             executed = statements.executed(data)
@@ -102,7 +111,7 @@ class DatabaseProxy:
         await self._released.wait()
 
 
-class _Statements:
+class Statements:
     """The prepared statements of one connection, as asyncpg sends them: one message of Parse or Bind begins a chunk."""
 
     def __init__(self) -> None:

@@ -7,6 +7,8 @@ Firefox and WebKit beside Chromium, `https`: certificates from Pebble, `keys`: r
 references and cursors, in numbers, `upgrades`: of nodes one after the other, and of PostgreSQL with a million rows,
 killed at twenty places, `mutants`: whether a test fails for each condition that rules add to statements once it is
 taken away, and `whole`: all that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`).
+`kills`, `faults`, `overload`, `restore`, `takeover` and `upgrade` are campaigns with options of their own
+(`tests/long/campaigns.py`).
 """
 
 import argparse
@@ -16,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.long import mutants
+from tests.long import campaigns, mutants
 
 PICTURES = ["tests/console", "tests/browser", "tests/oauth/test_consent_page.py", "tests/oauth/test_sign_in_with.py"]
 STORES = [
@@ -64,8 +66,10 @@ SUBJECTS = {
 
 
 def main() -> int:
+    if sys.argv[1:2] and sys.argv[1] in campaigns.CAMPAIGNS:
+        return campaigns.main(sys.argv[1:])
     parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
-    parser.add_argument("subject", choices=sorted([*SUBJECTS, *ONCE, "mutants"]))
+    parser.add_argument("subject", choices=sorted([*SUBJECTS, *ONCE, *campaigns.CAMPAIGNS, "mutants"]))
     parser.add_argument("--minutes", type=float, default=10.0)
     arguments = parser.parse_args()
     if arguments.subject == "mutants":
