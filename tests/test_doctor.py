@@ -147,7 +147,7 @@ def test_a_disk_that_will_be_full_is_found_by_the_last_week(tmp_path: Path):
     assert of(doctor_machine.disk(tmp_path), Check.DISK_TREND) == []
 
 
-def test_a_history_is_of_a_week_at_most_and_an_hour_apart(tmp_path: Path):
+def test_a_history_is_of_a_week_and_an_hour_apart(tmp_path: Path):
     history = DiskHistory(tmp_path)
     assert days_left(history.read(), 100) is None
     assert [history.record(Space(at, 100)) for at in (0.0, 3599.0, 3600.0, 8 * DAY)] == [True, False, True, True]

@@ -59,6 +59,8 @@ async def rehearse(place: Place, known: Known) -> Proof:
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     await place.catalogue.set_proof(known.backup.backup_id, proof)
+    if proof.error is None:
+        catalogue.note_proof(place.data_dir)
     return proof
 
 

@@ -114,6 +114,8 @@ class Node:
         self.id = uuid7()
         self._renewed_at = 0.0
         self._contact_since: float | None = None
+        self.clock_difference = 0.0
+        """By how many seconds the clocks here and of the database differed at the last heartbeat, at least."""
 
     @property
     def fence_seconds(self) -> float:
@@ -180,7 +182,7 @@ class Node:
     async def beat(self, *, is_holding: bool) -> Beat | None:
         """Renew the lease, and return what is due; None if the database did not answer."""
         lease = self.lease_seconds if is_holding else IDLE_LEASE_SECONDS
-        started = _clock()
+        started, before = _clock(), time.time()
         try:
             (row,) = await self._control.run(self._statement, self.id, lease, self._kinds)
             alive, renewed, now, expired, schedule_due, due = row
@@ -191,6 +193,8 @@ class Node:
         if not alive:
             await self._rejoin()
             return None
+        there = now.timestamp()
+        self.clock_difference = max(before - there, there - time.time(), 0.0)
         was_certain = self.is_certain
         if renewed:
             self._renewed_at = started
