@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from pilotis import __version__
-from pilotis.cli import doctor, output, remote
+from pilotis.cli import doctor, doctor_database, doctor_machine, output, remote
 from pilotis.cli.main import command
 from pilotis.db import inspection
 from pilotis.db.embedded import running_address
@@ -401,7 +401,8 @@ async def test_dead_jobs_are_listed_and_retried(server):
 
 def problems(directory: Path, **settings: str) -> str:
     findings = doctor.examine(Settings(data_dir=str(directory), **settings), None)
-    sentences = [finding.sentence for finding in findings if finding.level is not doctor.Level.OK]
+    assert all((finding.fix is None) == (finding.level is doctor.Level.OK) for finding in findings)
+    sentences = [f"{finding.sentence} {finding.fix}" for finding in findings if finding.level is not doctor.Level.OK]
     return "\n".join(sentence for sentence in sentences if not sentence.startswith("Functions in"))
 
 
@@ -412,9 +413,9 @@ def test_the_doctor_changes_nothing_and_finds_what_is_wrong(server, tmp_path, mo
     assert "has mode 0755; other users have access" in problems(server.data_dir)
     server.data_dir.chmod(0o700)
     assert "is not the one this database was set up with" in problems(server.data_dir, master_key="ab" * 32)
-    monkeypatch.setitem(doctor.EXTENSIONS, "no_such_extension", "flying")
+    monkeypatch.setitem(doctor_database.EXTENSIONS, "no_such_extension", "flying")
     assert "no_such_extension is not available; flying will be missing" in problems(server.data_dir)
-    monkeypatch.setattr(doctor, "_LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(doctor_machine, "LEAST_FREE_BYTES", 1 << 60)
     assert "are free on its disk" in problems(server.data_dir)
     monkeypatch.setattr(inspection.time, "time", lambda: 1e9)
     assert "synchronise them" in problems(server.data_dir)

@@ -6,39 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from pilotis.db.observing import owners
 from tests.test_architecture import SOURCE, part_of
 
 SQL = SOURCE / "db" / "sql"
 WRITE = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+pilotis\.(\w+)", re.IGNORECASE)
 CREATE = re.compile(r"create (?:unlogged )?table (?:if not exists )?pilotis\.(\w+)\s*\((.*?)\n\)", re.DOTALL)
-RENAME = re.compile(r"alter table pilotis\.(\w+) rename to (\w+)")
-
-# The first migration is older than the rule that a migration names its owner.
-FIRST = {
-    "migrations": "db",
-    "installation": "serve",
-    "apps": "apps",
-    "public_keys": "apps",
-    "secret_keys": "apps",
-    "request_stats": "apps",
-    "users": "users",
-    "app_users": "users",
-    "invitations": "users",
-    "members": "members",
-    "sessions": "security.sessions",
-    "rate_limits": "security.rate_limits",
-    "audit_log": "security.audit",
-    "tables": "data.tables",
-    "columns": "data.tables",
-    "indexes": "data.indexes",
-    "index_uses": "data.indexes",
-    "imports": "data.transfer",
-    "file_storages": "files",
-    "files": "files",
-    "uploads": "files",
-    "variants": "files",
-    "dead_blobs": "files",
-}
 
 # Statements that write another feature's table, each with the reason why it still does.
 ELSEWHERE = {
@@ -143,16 +116,6 @@ STORES = {
 RETURN_ROWS = {"data", "files"}
 # What the pool and the connection that listens return to stores.
 DRIVER = {"db.control", "db.paging", "db.pool"}
-
-
-def owners() -> dict[str, str]:
-    """The part that owns each table: by the first line of the migration that creates it."""
-    found = dict(FIRST)
-    for path in sorted(SQL.glob("*.sql"))[1:]:
-        text = path.read_text("utf-8")
-        found |= {table: text.splitlines()[0].removeprefix("-- owner: ") for table, _ in CREATE.findall(text)}
-        found |= {new: found[old] for old, new in RENAME.findall(text)}
-    return found
 
 
 def writes() -> set[tuple[str, str]]:

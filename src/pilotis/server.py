@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -67,6 +68,7 @@ from pilotis.personal_data.feature import PersonalDataFeature
 from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.security.feature import SecurityFeature
 from pilotis.serve.quiet import is_quiet
+from pilotis.serve.watch import Watch
 from pilotis.settings import Settings
 from pilotis.teams.feature import TeamsFeature
 from pilotis.user_accounts.feature import UserAccountsFeature
@@ -176,6 +178,7 @@ class Node:
             size=settings.pool_size,
             statement_seconds=settings.statement_seconds,
             max_waiters=settings.pool_waiters,
+            slow_statement_seconds=settings.slow_statement_ms / 1000,
         )
         self.floor = open_floor(self.settings, self.database, own_ports)
         self.made = Features(self.floor)
@@ -183,6 +186,7 @@ class Node:
         self._register()
         front = connected(self.made, targets)
         member = msgspec.structs.replace(member or identity(__version__), ports=tuple(sorted(self.floor.own_ports)))
+        self.watch = Watch(Path(settings.data_dir), self.database)
         self.background = self._background(member)
         self.application = Application(
             self._endpoints(front),
@@ -206,7 +210,13 @@ class Node:
             self.hosts.add(area.predicate, self.application.area(area.handler))
         self.direct = self.application.direct(self.hosts.is_area)
         self.metrics = Metrics(
-            [*self._metrics(), *self._backup_metrics(), *(one for each in self.features for one in each.metrics)]
+            [
+                *self._metrics(),
+                *self.database.metrics(),
+                *self.watch.metrics(),
+                *self._backup_metrics(),
+                *(one for each in self.features for one in each.metrics),
+            ]
         )
         lanes = [source for feature in self.features for source in feature.sources if isinstance(source, LaneSource)]
         for source in self.background.job_sources:
@@ -221,6 +231,7 @@ class Node:
     async def start(self) -> None:
         """Listen for changes by other processes, start the features, and start background work."""
         self.database.is_sharded = bool(await self.database.fetchval(sharding.IS_SHARDED))
+        self.watch.start()
         await self.floor.control.start()
         for feature in self.features:
             await feature.start()
@@ -259,6 +270,7 @@ class Node:
             await asyncio.wait([self._draining])
         await run_steps(
             [
+                ("end of the watch", self.watch.stop),
                 ("end of backups", self._end_backups),
                 ("release of background work", self.background.release),
                 *((f"close of {feature.name}", feature.close) for feature in reversed(self.features)),
@@ -299,6 +311,7 @@ class Node:
             periodic=[apply_contracts(self.database), *(task for feature in features for task in feature.periodic)],
             announce=lambda queue: floor.control.publish_soon(Topic.WORK, queue),
             totals=[total for feature in features for total in feature.totals],
+            surveys=self.watch.surveys(),
         )
         floor.control.subscribe(Topic.WORK, background.wake, lambda: None)
         floor.control.subscribe(Topic.MASTER_KEY, lambda _: self._refresh_master_keys(), self._refresh_master_keys)
@@ -388,7 +401,19 @@ class Node:
                 lambda: self.background.strays()[1],
                 is_largest=True,
             ),
+            Gauge(
+                "pilotis_clock_difference_seconds",
+                "By how much the clock of this machine differs from the database's, at least.",
+                lambda: self.background.node.clock_difference,
+                is_largest=True,
+            ),
             Gauge("pilotis_jobs", jobs, lambda: counts.jobs, ("queue", "kind", "state")),
+            Gauge(
+                "pilotis_jobs_overdue_seconds",
+                f"For how long the oldest waiting job has been due; {every}",
+                lambda: counts.overdue_seconds,
+                is_largest=True,
+            ),
             Gauge("pilotis_lanes", lanes, lambda: counts.lanes, ("kind", "state")),
             *(
                 Gauge(total.name, f"{total.help}; {every}", partial(counts.totals.get, total.name))

@@ -144,6 +144,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of one app that may wait for a database connection in each worker; further ones get 503 at once."""
     statement_seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 5.0
     """Time limit of a request's statement."""
+    slow_statement_ms: Annotated[float, msgspec.Meta(ge=0, le=3_600_000)] = 500.0
+    """Milliseconds from which on a statement is logged, with its route and its text without values; 0 for none."""
     migration_wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 60.0
     """Seconds that a migration waits for transactions that use its tables, such as that of `pg_dump`."""
     background: list[str] = []

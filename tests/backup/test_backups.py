@@ -186,7 +186,7 @@ async def test_a_backup_is_unproven_until_it_was_restored(source: Server, first:
     doctor = commands.run("doctor", *source.place, "--json", **source.environment)
     levels = {finding["sentence"]: finding["level"] for finding in json.loads(doctor.stdout)}
     assert levels["The newest of 1 backups is unproven."] == "ok"
-    assert any(level == "note" for sentence, level in levels.items() if "`pilotis backup rehearse`" in sentence)
+    assert any(level == "warning" for sentence, level in levels.items() if "all are unproven" in sentence)
     assert backup(source, "verify", first["backup_id"])["state"] == "verified"
     assert state() == "verified"
     proven = backup(source, "rehearse", first["backup_id"])

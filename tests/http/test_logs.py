@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.support import Server, assert_error
 
 PASSWORD = "correct-horse-9f2c"
 ROW = "row-value-71ab"
+GUIDE = Path(__file__).parents[2] / "docs" / "operating.md"
 
 
 async def journey(server: Server, answered: list[str]) -> list[str]:
@@ -61,7 +63,7 @@ async def journey(server: Server, answered: list[str]) -> list[str]:
 
 
 async def test_no_secret_reaches_the_logs(tmp_path: Path):
-    server = Server(tmp_path / "data", environment={"PILOTIS_LOG_LEVEL": "debug"}).start()
+    server = Server(tmp_path / "data", environment={"PILOTIS_LOG_LEVEL": "debug", **EVERY_STATEMENT}).start()
     try:
         answered: list[str] = []
         secrets = await journey(server, answered)
@@ -74,6 +76,27 @@ async def test_no_secret_reaches_the_logs(tmp_path: Path):
     assert {event["status"] for event in requests} >= {200, 201, 400, 401, 404, 409}
     assert {"member", "secret_key", "public", "console_user"} <= {event["actor"] for event in requests}
     assert [secret for secret in secrets if secret in text] == []
+    documented = fields_in_the_guide()
+    assert {*requests[0]} == documented - {"error", "reason", "exception"}
+    slow = [event for event in events if event["event"] == "slow statement"]
+    assert all({*event} == {*SLOW} | {"timestamp", "level", "event"} for event in slow)
+    rows = "/v1/public/tables/:table_id/data"
+    assert {rows, f"{rows}/query", "/v1/public/app-members/signup"} <= {event["route"] for event in slow}
+    assert {event["request_id"] for event in slow} - {None} <= set(answered)
+    assert {"rows", "members", "security.sessions", "jobs"} <= {event["feature"] for event in slow}
+    assert not [event for event in slow if re.search(r"'|(?<![$\w\"])\d", event["statement"])]
+
+
+SLOW = ("feature", "ms", "statement", "route", "request_id")
+EVERY_STATEMENT = {"PILOTIS_SLOW_STATEMENT_MS": "0.001"}
+
+
+def fields_in_the_guide() -> set[str]:
+    section = GUIDE.read_text().partition("### Logs\n")[2].partition("\n### ")[0]
+    assert all(f"`{name}`" in section for name in SLOW)
+    return {
+        name for cells in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", cells)
+    }
 
 
 class Refusing(Endpoints, tag="Failures"):

@@ -91,11 +91,12 @@ async def test_requests_are_counted_by_route_and_class():
         samples = await read(address)
     assert (total(samples, "2xx"), total(samples, "4xx"), total(samples, "5xx")) == (2, 1, 1)
     route = (("method", "GET"), ("route", READ.path))
-    name = "pilotis_request_duration_seconds"
-    assert samples[(f"{name}_count", route)] == 4
-    assert abs(samples[(f"{name}_sum", route)] - 60.2035) < 1e-9
+    assert abs(samples[("pilotis_request_seconds_total", route)] - 60.2035) < 1e-9
+    name, area = "pilotis_request_duration_seconds", ("area", READ.tag)
+    assert samples[(f"{name}_count", (area,))] == 4
+    assert abs(samples[(f"{name}_sum", (area,))] - 60.2035) < 1e-9
     buckets = {
-        bound: samples[(f"{name}_bucket", (("le", bound), *route))] for bound in ("0.001", "0.005", "0.25", "10.0")
+        bound: samples[(f"{name}_bucket", (area, ("le", bound)))] for bound in ("0.001", "0.005", "0.25", "10.0")
     }
     assert buckets == {"0.001": 1, "0.005": 2, "0.25": 3, "10.0": 3}
     assert samples[("pilotis_requests_in_flight", ())] == 3

@@ -252,7 +252,7 @@ def problems(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     with monkeypatch.context() as resolved:
         resolved.setattr(socket, "getaddrinfo", lambda *_, **__: [found])
         resolved.setenv("SSL_CERT_FILE", str(proxy.ca_file))
-        return list(proxy_check.problems(API, SITES))
+        return [report.sentence for report in proxy_check.problems(API, SITES)]
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ async def test_the_operator_is_told_of_work_that_is_owned_and_not_run(cluster: C
     async with database.connection() as connection:
         assert await node.report(connection) == []
         await connection.execute("update pilotis.nodes set strays = 3, strays_since = '2026-11-24 10:00Z'")
-        (sentence,) = await node.report(connection)
+        ((sentence, _),) = await node.report(connection)
     assert "has owned 3 items of work since 2026-11-24T10:00:00.000Z and does not run them." in sentence
 
 

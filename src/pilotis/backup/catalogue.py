@@ -23,6 +23,7 @@ from pilotis.kit.disk import sync_directory, sync_file
 
 FOLDER = "backups"
 NOTE = "backups.json"
+PROOF_NOTE = "rehearsed"
 FORMAT = 2
 """The format of entries; 1 had full backups only."""
 
@@ -211,7 +212,15 @@ def note(data_dir: Path, backup: Backup) -> None:
         file.flush()
         sync_file(file.fileno())
     new.replace(data_dir / NOTE)
+    if not (data_dir / PROOF_NOTE).exists():
+        # Nothing was ever restored: that counts from the first backup on.
+        note_proof(data_dir)
     sync_directory(data_dir)
+
+
+def note_proof(data_dir: Path) -> None:
+    """Record in the data directory that a backup was restored just now."""
+    (data_dir / PROOF_NOTE).touch(mode=0o600)
 
 
 def hidden(data_dir: Path, known: list[Known]) -> str | None:
@@ -227,7 +236,16 @@ def hidden(data_dir: Path, known: list[Known]) -> str | None:
 
 def age(data_dir: Path) -> float | None:
     """Return for how many seconds this server has noted no newer backup; None if it never made one."""
+    return _age(data_dir / NOTE)
+
+
+def unproven(data_dir: Path) -> float | None:
+    """Return for how many seconds no backup was restored to try it; None if this server never made one."""
+    return _age(data_dir / PROOF_NOTE)
+
+
+def _age(path: Path) -> float | None:
     try:
-        return max(0.0, time.time() - (data_dir / NOTE).stat().st_mtime)
+        return max(0.0, time.time() - path.stat().st_mtime)
     except FileNotFoundError:
         return None

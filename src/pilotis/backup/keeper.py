@@ -158,4 +158,10 @@ def metrics(settings: Settings) -> list[Metric]:
             lambda: catalogue.age(data_dir),
             is_largest=True,
         ),
+        Gauge(
+            "pilotis_backup_unproven_seconds",
+            f"For how long no backup was restored to try it; {same}",
+            lambda: catalogue.unproven(data_dir),
+            is_largest=True,
+        ),
     ]

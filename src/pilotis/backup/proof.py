@@ -57,4 +57,6 @@ async def rehearse(place: Place, known: Known) -> Proof:
     except DamagedError as error:
         proof = msgspec.structs.replace(known.proof, error=str(error))
     await place.catalogue.set_proof(known.backup.backup_id, proof)
+    if proof.error is None:
+        catalogue.note_proof(place.data_dir)
     return proof

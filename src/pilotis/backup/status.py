@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pilotis.backup import catalogue, keys, wal
 from pilotis.backup.catalogue import Known
 from pilotis.backup.place import Place
 from pilotis.kit.clock import now, parse_rfc3339
+from pilotis.kit.reports import Report
 
 SPOOL_BYTES = 1 << 30
 SPOOL_SECONDS = 300.0
@@ -17,8 +18,15 @@ OLDEST = timedelta(hours=26)
 UNPROVEN = timedelta(days=35)
 
 
+class Trouble(NamedTuple):
+    """What is wrong with the backups: with the `store`, their `age`, `proof`, the `spool`, or the `key`."""
+
+    topic: Literal["store", "age", "proof", "spool", "key"]
+    report: Report
+
+
 class Status(NamedTuple):
-    """The backups, what waits in the spool, the last stored segment of the log, and sentences about what is wrong.
+    """The backups, what waits in the spool, the last stored segment of the log, and what is wrong.
 
     With a problem the server cannot be restored to a moment to which it should; a warning is what may become one.
     """
@@ -26,8 +34,8 @@ class Status(NamedTuple):
     known: list[Known]
     spool: wal.Spool
     last_wal: str | None
-    problems: list[str]
-    warnings: list[str]
+    problems: list[Trouble]
+    warnings: list[Trouble]
 
     def fields(self) -> dict[str, Any]:
         """Return the status for JSON."""
@@ -40,8 +48,8 @@ class Status(NamedTuple):
             "spool_files": self.spool.files,
             "spool_bytes": self.spool.bytes,
             "spool_seconds": round(self.spool.seconds, 1),
-            "problems": self.problems,
-            "warnings": self.warnings,
+            "problems": [str(one.report) for one in self.problems],
+            "warnings": [str(one.report) for one in self.warnings],
         }
 
 
@@ -68,40 +76,69 @@ async def status(place: Place) -> Status:
     known = await place.catalogue.all()
     segments = [name for name in await wal.segments(place.store) if "." not in name]
     spool = wal.waiting(place.cluster)
-    problems = [sentence for sentence in (catalogue.hidden(place.data_dir, known),) if sentence]
+    problems = [
+        _trouble(
+            "store", sentence, "Look for it in the store's other versions; `pilotis backup create` makes a new one."
+        )
+        for sentence in (catalogue.hidden(place.data_dir, known),)
+        if sentence
+    ]
     problems += _problems(known)
     if spool.bytes > SPOOL_BYTES or spool.seconds > SPOOL_SECONDS:
         problems.append(
-            f"{spool.files} files of the log, {spool.bytes} bytes, have waited for {spool.seconds:.0f} s for the store."
+            _trouble(
+                "spool",
+                f"{spool.files} files of the log, {spool.bytes} bytes, have waited for {spool.seconds:.0f} s for the"
+                " store.",
+                "Start the server if none runs; else its log says why the store does not accept them (backups are held"
+                " up).",
+            )
         )
     warnings = _warnings(known)
     if _is_on_same_disk(place):
         warnings.append(
-            f"The backup key {keys.path_of(place.settings)} is on the disk that it is to save. Copy it elsewhere, or"
-            " set key_file in [backup]: without it no backup can be read."
+            _trouble(
+                "key",
+                f"The backup key {keys.path_of(place.settings)} is on the disk that it is to save.",
+                "Copy it elsewhere, or set key_file in [backup]: without it no backup can be read.",
+            )
         )
     return Status(known, spool, segments[-1].upper() if segments else None, problems, warnings)
 
 
-def _problems(known: list[Known]) -> list[str]:
+def _trouble(topic: Literal["store", "age", "proof", "spool", "key"], sentence: str, fix: str) -> Trouble:
+    return Trouble(topic, Report(sentence, fix))
+
+
+def _problems(known: list[Known]) -> list[Trouble]:
+    makes = "`pilotis backup create` makes one."
     if not known:
-        return ["There is no backup yet. `pilotis backup create` makes one."]
+        return [_trouble("age", "There is no backup yet.", makes)]
     newest, found = known[-1], []
     if _age(newest.backup.ended_at) > OLDEST:
-        found.append(f"The newest backup is from {newest.backup.ended_at}. `pilotis backup create` makes one.")
+        found.append(_trouble("age", f"The newest backup is from {newest.backup.ended_at}.", makes))
     proven = [one.proof.rehearsed_at for one in known if one.proof.rehearsed_at]
     if _age(max(proven, default=known[0].backup.ended_at)) > UNPROVEN:
-        found.append("For 35 days no backup was restored: all are unproven. Run `pilotis backup rehearse`.")
-    found += [f"Backup {one.backup.backup_id}: {one.proof.error}" for one in known if one.proof.error]
+        sentence = "For 35 days no backup was restored: all are unproven."
+        found.append(_trouble("proof", sentence, "Run `pilotis backup rehearse`."))
+    found += [
+        _trouble(
+            "proof", f"Backup {one.backup.backup_id}: {one.proof.error}", "`pilotis backup create` makes another one."
+        )
+        for one in known
+        if one.proof.error
+    ]
     return found
 
 
-def _warnings(known: list[Known]) -> list[str]:
+def _warnings(known: list[Known]) -> list[Trouble]:
     found = []
     if known and not any(one.proof.rehearsed_at for one in known):
-        found.append("No backup was ever restored: all are unproven. `pilotis backup rehearse` tries the newest.")
+        sentence = "No backup was ever restored: all are unproven."
+        found.append(_trouble("proof", sentence, "`pilotis backup rehearse` tries the newest."))
     if known and (missing := known[-1].backup.missing_files):
-        found.append(f"{missing} files were deleted before the newest backup could copy them.")
+        sentence = f"{missing} files were deleted before the newest backup could copy them."
+        found.append(_trouble("store", sentence, "An earlier backup may have them; the next one no longer names them."))
     return found
 
 

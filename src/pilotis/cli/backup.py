@@ -139,7 +139,8 @@ def status(place: Command) -> Outcome:
             f"Rows until {found.last_wal} of the log, with {found.spool.files} files waiting for the store; files until"
             f" {newest.backup.ended_at}.",
         ]
-    return Outcome(found.fields(), [*lines, *found.problems, *found.warnings], int(bool(found.problems)))
+    said = [str(one.report) for one in (*found.problems, *found.warnings)]
+    return Outcome(found.fields(), [*lines, *said], int(bool(found.problems)))
 
 
 @command(backup)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from pilotis.kit import json
+from pilotis.kit.reports import Report
 
 _SECONDS = 10.0
 _MAX_BYTES = 1 << 20
@@ -31,32 +34,65 @@ class _Answer:
         self.content = json.object_of(body)
 
 
-def problems(url: str, sites_base_url: str | None) -> Iterator[str]:
-    """Yield a sentence for each thing that is wrong between a client and the server at the address."""
+def problems(url: str, sites_base_url: str | None) -> Iterator[Report]:
+    """Yield a report for each thing that is wrong between a client and the server at the address."""
     headers = _ask(f"{url}/healthz/proxy")
     if headers.problem or not {"is_trusted", "missing"} <= headers.content.keys():
-        yield f"{url} does not lead to this version of Pilotis: {headers.problem or f'it answered {headers.status}'}."
+        answered = headers.problem or f"it answered {headers.status}"
+        yield Report(f"{url} does not lead to this version of Pilotis: {answered}.", "Start it, or correct the proxy.")
         return
     for name in headers.content["missing"]:
-        yield f"The proxy does not pass on {name}, or its value is not that of base_url: {_PURPOSE.get(name, name)}."
+        yield Report(
+            f"The proxy does not pass on {name}, or its value is not that of base_url: {_PURPOSE.get(name, name)}.",
+            f"Let the proxy set {name} as docs/operating.md shows, and base_url be {url}.",
+        )
     if not headers.content["is_trusted"]:
-        yield "The proxy's address is not in trusted_proxies, so its X-Forwarded-For and X-Forwarded-Proto are ignored."
+        yield Report(
+            "The proxy's address is not in trusted_proxies, so its X-Forwarded-For and X-Forwarded-Proto are ignored.",
+            "Add it to trusted_proxies.",
+        )
     if (status := _announced(url)) == 413:
-        yield f"The proxy rejects bodies of 2 MB with {status}; Pilotis limits bodies itself."
+        yield Report(
+            f"The proxy rejects bodies of 2 MB with {status}.",
+            "Remove its limit (client_max_body_size 0 in nginx): Pilotis limits bodies itself.",
+        )
     if sites_base_url is not None:
         yield from _site_problems(sites_base_url)
 
 
-def _site_problems(sites_base_url: str) -> Iterator[str]:
+def certificate_days(url: str) -> float | None:
+    """Return in how many days the certificate at an https URL ends; None without one, or if it is not accepted."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" or parts.hostname is None:
+        return None
+    context = ssl.create_default_context()
+    try:
+        with (
+            socket.create_connection((parts.hostname, parts.port or 443), timeout=_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=parts.hostname) as secure,
+        ):
+            found = secure.getpeercert()
+    except OSError:
+        return None
+    return (ssl.cert_time_to_seconds(str(found["notAfter"])) - time.time()) / 86400 if found else None
+
+
+def _site_problems(sites_base_url: str) -> Iterator[Report]:
     parts = urlsplit(sites_base_url)
     address = f"{parts.scheme}://pilotis-doctor.{parts.netloc}/"
     answer = _ask(address)
     if answer.problem:
         # A proxy that gets certificates on demand has none for a name that is no site's.
         if not answer.problem.startswith(_TLS):
-            yield f"Sites are not reached: {address}: {answer.problem}."
+            yield Report(f"Sites are not reached: {address}: {answer.problem}.", _SITES_FIX)
     elif answer.status != 404:
-        yield f"Sites are not reached: {address} answered {answer.status}, where 404 is expected; check Host."
+        yield Report(
+            f"Sites are not reached: {address} answered {answer.status}, where 404 is expected.",
+            f"{_SITES_FIX} It must pass on Host.",
+        )
+
+
+_SITES_FIX = "Let the proxy serve all names below sites_base_url, and their DNS lead to it."
 
 
 _TLS = "TLS: "

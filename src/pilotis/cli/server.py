@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
 import click
@@ -11,6 +12,7 @@ import click
 from pilotis.cli.command import Outcome, Place, command
 
 if TYPE_CHECKING:
+    from pilotis.cli.findings import Finding
     from pilotis.settings import Settings
 
 
@@ -105,21 +107,56 @@ def migrate_to_current(
 @command()
 @click.option("--app", type=click.UUID, metavar="ID", help="Also list what this app's public key alone can do.")
 @click.option("--url", metavar="URL", help="Also ask the server at this address, to check the proxy in front of it.")
-def doctor(place: Place, app: UUID | None, url: str | None) -> Outcome:
-    """Check the database, its extensions, the data directory, the clock and the master key."""
-    from pilotis.cli import doctor as checks
-    from pilotis.cli import proxy_check
+@click.option(
+    "--watch",
+    type=click.FloatRange(1, 86_400),
+    metavar="SECONDS",
+    help="Check again and again, and print what changes.",
+)
+def doctor(place: Place, app: UUID | None, url: str | None, watch: float | None) -> Outcome:
+    """Check the server, its database, disk, backups, nodes and keys. Exits with 1 on a problem.
 
-    findings = checks.examine(place.settings, app)
-    if url is not None:
-        asked = proxy_check.problems(url.rstrip("/"), place.settings.sites_base_url)
-        found = [checks.Finding(checks.Level.PROBLEM, problem) for problem in asked]
-        findings += found or [checks.Finding(checks.Level.OK, f"{url} is reached, with every header that it needs.")]
+    Each finding has a name, a level (ok, warning, problem), a sentence, and what mends it.
+    """
+    from pilotis.cli import doctor as checks
+    from pilotis.cli.findings import Level
+
+    def examine() -> list[Finding]:
+        found = checks.examine(place.settings, app)
+        return found + checks.examine_url(place.settings, url.rstrip("/")) if url is not None else found
+
+    findings = examine()
+    if watch is not None:
+        _watch(findings, examine, watch)
     return Outcome(
-        [{"level": finding.level.value, "sentence": finding.sentence} for finding in findings],
-        [f"{finding.level.value:7}  {finding.sentence}" for finding in findings],
-        int(any(finding.level is checks.Level.PROBLEM for finding in findings)),
+        [finding.fields for finding in findings],
+        [finding.text for finding in findings],
+        int(any(finding.level is Level.PROBLEM for finding in findings)),
     )
+
+
+def _watch(findings: list[Finding], examine: Callable[[], list[Finding]], seconds: float) -> NoReturn:
+    """Print the warnings and problems, and from then on each that comes or goes, until the command is ended."""
+    import time
+
+    import msgspec
+
+    from pilotis.kit.clock import now, rfc3339
+
+    is_json = click.get_current_context().params["json"]
+
+    before: set[Finding] = set()
+    while True:
+        current = {finding for finding in findings if finding.fix}
+        for change, changed in (("found", current - before), ("mended", before - current)):
+            for finding in sorted(changed, key=lambda one: one.text):
+                line = {"time": rfc3339(now()), "change": change, **finding.fields}
+                text = f"{line['time']}  {change:6}  {finding.text}"
+                click.echo(msgspec.json.encode(line).decode() if is_json else text)
+        sys.stdout.flush()
+        before = current
+        time.sleep(seconds)
+        findings = examine()
 
 
 @command()

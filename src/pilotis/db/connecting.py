@@ -9,6 +9,8 @@ from typing import Any
 import asyncpg
 from asyncpg import Connection
 
+from pilotis.db.observing import ObservedConnection, Statements
+
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 2.0
 """How much longer than `statement_timeout` the client waits: PostgreSQL itself answers earlier if it is alive."""
@@ -43,16 +45,19 @@ async def connect(
     statement_seconds: float,
     seconds: float = CONNECT_SECONDS,
     is_pooled: bool = False,
+    observer: Statements | None = None,
 ) -> Connection:
     """Open a connection with `asyncpg.connect`'s `arguments`. The caller closes it.
 
     Through a pooler (`is_pooled`) it uses the parameters of its role, because each transaction may use another server
     connection. `name` is its `application_name`. `statement_seconds` bounds each statement, 0 = unlimited: PostgreSQL
     then cancels it, and if no answer arrives the client gives up `ANSWER_SECONDS` later with a `TimeoutError`; see
-    `set_client_seconds`. `seconds` bounds the connection attempt, also with a `TimeoutError`.
+    `set_client_seconds`. `seconds` bounds the connection attempt, also with a `TimeoutError`. `observer` counts the
+    statements.
     """
-    connection: Connection = await asyncpg.connect(
+    connection: ObservedConnection = await asyncpg.connect(
         **arguments,
+        connection_class=ObservedConnection,
         timeout=seconds,
         command_timeout=client_seconds(statement_seconds),
         statement_cache_size=_MAX_STATEMENTS,
@@ -60,6 +65,7 @@ async def connect(
         max_cacheable_statement_size=64 * 1024,
         server_settings=None if is_pooled else {"application_name": name, **session_parameters(statement_seconds)},
     )
+    connection.observer = observer
     _detect_silence(connection)
     return connection
 

@@ -16,9 +16,11 @@ from asyncpg import Connection
 
 from pilotis.db.connecting import client_seconds, connect, forget_transaction, set_client_seconds, statement_count
 from pilotis.db.deadlines import Deadlines
-from pilotis.db.waiters import Tenant, Waiters
+from pilotis.db.observing import Statements
+from pilotis.db.waiters import CONSOLE, Tenant, Waiters
 from pilotis.kit.errors import UnavailableError
 from pilotis.kit.granting import granted
+from pilotis.kit.metrics import Counter
 
 _SETTLE_SECONDS = 2.0
 # Each connection has a process of PostgreSQL with 5 to 20 MB of its own.
@@ -42,15 +44,25 @@ class Connections:
 
     `arguments` go to `asyncpg.connect`, and lead to a pooler in transaction mode if `is_pooled`; `statement_seconds`
     bounds each statement (see `pilotis.db.connecting.connect`); at most `max_waiters` callers of one tenant wait for a
-    connection.
+    connection. `observer` counts the statements.
     """
 
     def __init__(
-        self, arguments: dict[str, Any], *, size: int, statement_seconds: float, max_waiters: int, is_pooled: bool
+        self,
+        arguments: dict[str, Any],
+        *,
+        size: int,
+        statement_seconds: float,
+        max_waiters: int,
+        is_pooled: bool,
+        observer: Statements,
     ) -> None:
         self.arguments = arguments
         self.statement_seconds = statement_seconds
         self._is_pooled = is_pooled
+        self._observer = observer
+        self.waits = Counter("pilotis_database_pool_waits", "Waits for a database connection.", ("tenant",))
+        self.wait_seconds = Counter("pilotis_database_pool_wait_seconds", "Duration of these waits.", ("tenant",))
         self._size = size
         # Connections that are being opened or settled count as well.
         self._opened = 0
@@ -119,6 +131,7 @@ class Connections:
                 statement_seconds=self.statement_seconds,
                 seconds=seconds,
                 is_pooled=self._is_pooled,
+                observer=self._observer,
             )
         except BaseException as error:
             self._return(tenant, None)
@@ -153,7 +166,12 @@ class Connections:
         caller: asyncio.Future[Connection | None] = loop.create_future()
         self._waiters.add(tenant, caller)
         self._serve_waiters()
-        connection = await granted(caller, deadline, _busy, partial(self._return, tenant))
+        try:
+            connection = await granted(caller, deadline, _busy, partial(self._return, tenant))
+        finally:
+            kind = _kind_of(tenant)
+            self.waits.add(kind)
+            self.wait_seconds.add(kind, number=loop.time() - deadline + seconds)
         if connection is None:
             return await self._open(tenant, max(deadline - loop.time(), 0.001))
         return connection
@@ -212,6 +230,15 @@ class Connections:
         for connection in idle:
             self._waiters.acquired(_EXAMINER)
             self.release(_EXAMINER, connection, clean=False)
+
+
+def _kind_of(tenant: Tenant | None) -> str:
+    """Return the kind of a tenant, of which there are few, for metrics."""
+    if tenant is None:
+        return "server"
+    if tenant == CONSOLE:
+        return "console"
+    return tenant if isinstance(tenant, str) else "app"
 
 
 def _busy() -> UnavailableError:

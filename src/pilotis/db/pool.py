@@ -10,7 +10,9 @@ from asyncpg import Connection, Record
 from pilotis.db.blocks import Acquire, Isolation, Statement, Transaction
 from pilotis.db.connecting import connect
 from pilotis.db.connections import Connections, PoolState
+from pilotis.db.observing import Statements
 from pilotis.db.waiters import Tenant
+from pilotis.kit.metrics import CounterOf, Metric
 
 ACQUIRE_SECONDS = 5.0
 MAX_WAITERS = 1_000
@@ -23,6 +25,7 @@ class Database:
 
     `connect_arguments` go to `asyncpg.connect`; `statement_seconds` bounds each statement (see
     `pilotis.db.connecting.connect`); at most `max_waiters` callers of one tenant wait for a connection.
+    A statement of `slow_statement_seconds` is logged, 0 = none.
     `connect_arguments` may lead to a pooler in transaction mode (`is_pooled`); then `direct_arguments` lead to
     PostgreSQL itself.
     """
@@ -36,13 +39,17 @@ class Database:
         max_waiters: int = MAX_WAITERS,
         direct_arguments: dict[str, Any] | None = None,
         is_pooled: bool = False,
+        slow_statement_seconds: float = 0,
     ) -> None:
+        self.statements = Statements(slow_statement_seconds)
+        """The statements of the pool and of dedicated connections."""
         self._connections = Connections(
             connect_arguments,
             size=size,
             statement_seconds=statement_seconds,
             max_waiters=max_waiters,
             is_pooled=is_pooled,
+            observer=self.statements,
         )
         self._direct_arguments = direct_arguments or connect_arguments
         self.is_sharded = False
@@ -85,7 +92,12 @@ class Database:
 
         It leads to PostgreSQL itself, bypassing a pooler.
         """
-        return await connect(self._direct_arguments, name=f"pilotis {name}", statement_seconds=statement_seconds)
+        return await connect(
+            self._direct_arguments,
+            name=f"pilotis {name}",
+            statement_seconds=statement_seconds,
+            observer=self.statements,
+        )
 
     def of(self, tenant: Tenant) -> TenantDatabase:
         """Return an object that runs single statements for a tenant, to pass in place of a connection."""
@@ -94,6 +106,20 @@ class Database:
     def state(self) -> PoolState:
         """Return the pool's current state, for metrics."""
         return self._connections.state()
+
+    def metrics(self) -> list[Metric]:
+        """Return what the pool counts."""
+        return [
+            self._connections.waits,
+            self._connections.wait_seconds,
+            CounterOf("pilotis_database_statements", "Statements, by feature.", "feature", self.statements.counts),
+            CounterOf(
+                "pilotis_database_statement_seconds",
+                "Time of statements, by feature.",
+                "feature",
+                self.statements.seconds,
+            ),
+        ]
 
     async def fetch(self, query: str, *arguments: Any, tenant: Tenant | None = None) -> list[Record]:
         """Run one statement and return its rows."""

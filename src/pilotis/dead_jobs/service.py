@@ -19,6 +19,7 @@ from pilotis.jobs.kinds import SERVER
 from pilotis.jobs.store import DeadJobRecord
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError
+from pilotis.kit.reports import Report
 from pilotis.security.audit.service import record
 
 MAX_RETRIED = 1000
@@ -110,17 +111,28 @@ class DeadJobs:
             await record(connection, app_id, actor, "job.delete", job_id, kind=kind)
 
 
-async def report(connection: Connection) -> list[str]:
-    """Return sentences for the operator about dead jobs, and about jobs that have been due for more than a minute."""
-    sentences = []
-    for row in await store.overview(connection):
-        number, kind = row.number, row.kind
-        if row.state == "dead":
-            sentences.append(f"{number} jobs of {kind} are dead; `pilotis jobs list` shows why.")
-        elif row.state == "waiting" and datetime.now(UTC) - row.oldest > OVERDUE:
-            oldest = rfc3339(row.oldest)
-            sentences.append(f"Jobs of {kind} are due since {oldest}; no server works on the queue {row.queue}.")
-    return sentences
+async def report(connection: Connection) -> list[Report]:
+    """Return reports for the operator about dead jobs."""
+    return [
+        Report(
+            f"{row.number} jobs of {row.kind} are dead, the oldest since {rfc3339(row.oldest)}.",
+            "`pilotis jobs list` shows why; `pilotis jobs retry ID` repeats one once the cause is removed.",
+        )
+        for row in await store.overview(connection)
+        if row.state == "dead"
+    ]
+
+
+async def overdue_report(connection: Connection) -> list[Report]:
+    """Return reports for the operator about jobs that have been due for more than a minute."""
+    return [
+        Report(
+            f"Jobs of {row.kind} are due since {rfc3339(row.oldest)}; no server works on the queue {row.queue}.",
+            f"Start a server whose setting background allows {row.queue}.",
+        )
+        for row in await store.overview(connection)
+        if row.state == "waiting" and datetime.now(UTC) - row.oldest > OVERDUE
+    ]
 
 
 def _shown(row: DeadJobRecord) -> DeadJob:

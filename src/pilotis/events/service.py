@@ -18,6 +18,7 @@ from pilotis.events import store
 from pilotis.events.types import Catalogue, Event, EventType, NewEvent, Target, encoded, row_operations
 from pilotis.http.api.principals import Actor
 from pilotis.kit.clock import rfc3339
+from pilotis.kit.reports import Report
 
 D = TypeVar("D", bound=msgspec.Struct)
 OVERDUE = timedelta(seconds=10)
@@ -53,17 +54,17 @@ class EmittingTables(Protocol):
         """
 
 
-async def report(connection: Connection) -> list[str]:
-    """Return sentences for the operator about events that wait for too long or could not be dispatched."""
-    sentences = []
+async def report(connection: Connection) -> list[Report]:
+    """Return reports for the operator about events that wait for too long or could not be dispatched."""
+    reports = []
     oldest = await store.oldest_waiting(connection)
     if oldest is not None and datetime.now(UTC) - oldest > OVERDUE:
-        sentences.append(f"Events have been waiting for dispatch since {rfc3339(oldest)}; does a server run?")
+        sentence = f"Events have been waiting for dispatch since {rfc3339(oldest)}."
+        reports.append(Report(sentence, "Start a server, or read the log of the one that runs."))
     if number := await store.given_up(connection):
-        sentences.append(
-            f"{number} events could not be dispatched; the server's log gives the reason (event not dispatched)."
-        )
-    return sentences
+        sentence = f"{number} events could not be dispatched."
+        reports.append(Report(sentence, "The server's log gives the reason (event not dispatched)."))
+    return reports
 
 
 class Events:

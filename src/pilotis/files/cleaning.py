@@ -16,12 +16,14 @@ from pilotis.db.waiters import BACKGROUND
 from pilotis.files.images import store as variant_store
 from pilotis.files.keys import DRAFTS
 from pilotis.files.uploads import store as upload_store
+from pilotis.kit.reports import Report
 
 _BATCH_SIZE = 500
 _FAILURES_IN_A_ROW = 5
-MISSING = (
-    "The object store lacks the bytes of {} of {} files that were looked for. If it was given another place, set "
-    "previous_blob_store to the place before and run pilotis storage move; otherwise restore them from a backup."
+MISSING = Report(
+    "The object store lacks the bytes of {} of {} files that were looked for.",
+    "If it was given another place, set previous_blob_store to the place before and run pilotis storage move;"
+    " otherwise restore them from a backup.",
 )
 """The sentence about `missing_sample`."""
 _log = structlog.get_logger("pilotis.files")
@@ -156,6 +158,21 @@ class Cleaning:
         """Look for the bytes of a few files; return how many are missing, and of how many."""
         keys = await upload_store.sample_keys(self._database)
         return sum([await self._blobs.stat(key) is None for key in keys]), len(keys)
+
+    async def orphan_sample(self) -> tuple[int, int]:
+        """Compare the first blobs of the store; return how many belong to no file, and of how many that are a day old.
+
+        Crashes and abandoned uploads leave some, which younger ones may still become files.
+        """
+        cut_off = datetime.now(UTC) - timedelta(days=1)
+        found: list[str] = []
+        async with contextlib.aclosing(_batches(self._blobs, "blobs")) as batches:
+            async for batch in batches:
+                found = [info.key for info in batch if info.modified_at < cut_off]
+                break
+        async with self._database.transaction(BACKGROUND) as connection:
+            known = await upload_store.known_keys(connection, found)
+        return len(set(found) - known), len(found)
 
     async def _delete(self, orphans: Sequence[BlobInfo]) -> None:
         for start in range(0, len(orphans), _BATCH_SIZE):

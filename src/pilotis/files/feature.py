@@ -82,7 +82,7 @@ async def _warn_of_missing_bytes(cleaning: Cleaning) -> None:
     except (TimeoutError, UnavailableError):
         return  # readiness and the log say more
     if missing:
-        _log.warning("bytes are missing", reason=MISSING.format(missing, looked_for))
+        _log.warning("bytes are missing", reason=str(MISSING).format(missing, looked_for))
 
 
 def feature(

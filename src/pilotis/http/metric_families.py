@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from pilotis.http.metrics import Series, Snapshot
-from pilotis.kit.metrics import BUCKETS, Counter, CounterOf, Gauge, Histogram, Labels, Metric
+from pilotis.kit.metrics import BUCKETS, Counter, CounterFrom, CounterOf, Gauge, Histogram, Labels, Metric
 
 
 def application(declared: Sequence[Metric], snapshots: Callable[[], Sequence[Snapshot]]) -> Callable[..., Any]:
@@ -39,7 +39,8 @@ class Exposition(Collector):
         snapshots = self._snapshots()
         series = _summed(one for snapshot in snapshots for one in snapshot.requests)
         yield _requests(series)
-        yield _durations(series)
+        yield _seconds(series)
+        yield _durations(snapshots)
         alive = [snapshot for snapshot in snapshots if _is_alive(snapshot.process)]
         for metric in self._declared:
             match metric:
@@ -47,6 +48,8 @@ class Exposition(Collector):
                     yield _histogram(metric, snapshots)
                 case Gauge():
                     yield _gauge(metric, alive)
+                case CounterFrom():
+                    yield _counter_from(metric, alive)
                 case _:
                     yield _counter(metric, snapshots)
         yield from _processes([snapshot.process for snapshot in alive])
@@ -63,14 +66,34 @@ def _requests(series: Sequence[Series]) -> prometheus.Metric:
     return family
 
 
-def _durations(series: Sequence[Series]) -> prometheus.Metric:
-    family = HistogramMetricFamily(
-        "pilotis_request_duration_seconds",
-        "Time from a request's headers to the end of its answer.",
+def _seconds(series: Sequence[Series]) -> prometheus.Metric:
+    family = CounterMetricFamily(
+        "pilotis_request_seconds",
+        "Time from requests' headers to the end of their answers, by route.",
         labels=["method", "route"],
     )
     for one in series:
-        family.add_metric([one.method, one.route], buckets=_cumulative(BUCKETS, one.buckets), sum_value=one.seconds)
+        family.add_metric([one.method, one.route], one.seconds)
+    return family
+
+
+def _durations(snapshots: Sequence[Snapshot]) -> prometheus.Metric:
+    family = HistogramMetricFamily(
+        "pilotis_request_duration_seconds",
+        "The same as a distribution, by the area of the documentation.",
+        labels=["area"],
+    )
+    for area in sorted({area for snapshot in snapshots for area in snapshot.areas}):
+        found = [snapshot.areas[area] for snapshot in snapshots if area in snapshot.areas]
+        buckets = [sum(counts) for counts in zip(*(one.buckets for one in found), strict=True)]
+        family.add_metric([area], buckets=_cumulative(BUCKETS, buckets), sum_value=sum(one.seconds for one in found))
+    return family
+
+
+def _counter_from(counter: CounterFrom, alive: Sequence[Snapshot]) -> prometheus.Metric:
+    family = CounterMetricFamily(counter.name, counter.help)
+    if numbers := [snapshot.counters[counter.name][()] for snapshot in alive if snapshot.counters.get(counter.name)]:
+        family.add_metric([], max(numbers))
     return family
 
 
@@ -126,11 +149,8 @@ def _processes(processes: Sequence[int]) -> Iterator[prometheus.Metric]:
 def _summed(series: Iterable[Series]) -> list[Series]:
     sums: dict[tuple[str, str], Series] = {}
     for one in series:
-        total = sums.setdefault(
-            (one.method, one.route), Series(one.method, one.route, [0] * 6, [0] * (len(BUCKETS) + 1))
-        )
+        total = sums.setdefault((one.method, one.route), Series(one.method, one.route, [0] * 6))
         total.classes = [sum(pair) for pair in zip(total.classes, one.classes, strict=True)]
-        total.buckets = [sum(pair) for pair in zip(total.buckets, one.buckets, strict=True)]
         total.seconds += one.seconds
     return list(sums.values())
 

@@ -20,13 +20,20 @@ from pilotis.kit.metrics import BUCKETS, Counter, Gauge, Histogram, Labels, Metr
 
 
 class Series(msgspec.Struct):
-    """The requests of one route: counts by the first digit of the status, counts by bucket, total seconds."""
+    """The requests of one route: counts by the first digit of the status, total seconds."""
 
     method: str
     route: str
     classes: list[int]
-    buckets: list[int]
     seconds: float = 0.0
+
+
+class _Route(msgspec.Struct):
+    """A route's series, and the durations that it shares with the other routes of its area."""
+
+    series: Series
+    buckets: list[int]
+    area: str
 
 
 class Durations(msgspec.Struct):
@@ -41,6 +48,7 @@ class Snapshot(msgspec.Struct):
 
     process: int
     requests: list[Series]
+    areas: dict[str, Durations]
     counters: dict[str, dict[Labels, float]]
     histograms: dict[str, Durations]
     gauges: dict[str, dict[Labels, float]]
@@ -54,18 +62,24 @@ class Metrics:
         self._attempts = Counter("pilotis_job_attempts", "Attempts of background jobs, by result.", labels)
         self._seconds = Counter("pilotis_job_seconds", "Duration of attempts of background jobs.", labels)
         self.declared: Sequence[Metric] = (self._attempts, self._seconds, *declared)
-        self._series: dict[Endpoint | None, Series] = {}
+        self._routes: dict[Endpoint | None, _Route] = {}
+        self._areas: dict[str, list[int]] = {}
 
     def finished(self, call: Call, status: int, seconds: float) -> None:
         """Count a request."""
         self.count(call.endpoint, status, seconds)
 
     def count(self, endpoint: Endpoint | None, status: int, seconds: float) -> None:
-        """Count a request of a route. Unknown paths share one series, so that clients cannot create labels."""
-        series = self._series.get(endpoint) or self._add(endpoint)
+        """Count a request of a route. Unknown paths share one series, so that clients cannot create labels.
+
+        Durations are distributed by area, the tag of the documentation: a histogram for each route would be thousands
+        of series.
+        """
+        route = self._routes.get(endpoint) or self._add(endpoint)
+        series = route.series
         series.classes[status // 100] += 1
-        series.buckets[bisect_left(BUCKETS, seconds)] += 1
         series.seconds += seconds
+        route.buckets[bisect_left(BUCKETS, seconds)] += 1
 
     def job_finished(self, kind: str, result: str, seconds: float) -> None:
         """Count an attempt of a background job and its duration in seconds."""
@@ -79,17 +93,25 @@ class Metrics:
         gauges = [one for one in self.declared if isinstance(one, Gauge)]
         return Snapshot(
             os.getpid(),
-            list(self._series.values()),
+            [route.series for route in self._routes.values()],
+            self._durations(),
             {one.name: _copied(one.read()) for one in counters},
             {one.name: Durations(one.buckets[:], one.sums[0]) for one in histograms},
             {one.name: _copied(one.read()) for one in gauges},
         )
 
-    def _add(self, endpoint: Endpoint | None) -> Series:
-        method, route = (endpoint.method, endpoint.path) if endpoint else ("", "")
-        series = Series(method, route, [0] * 6, [0] * (len(BUCKETS) + 1))
-        self._series[endpoint] = series
-        return series
+    def _durations(self) -> dict[str, Durations]:
+        sums = dict.fromkeys(self._areas, 0.0)
+        for route in self._routes.values():
+            sums[route.area] += route.series.seconds
+        return {area: Durations(buckets[:], sums[area]) for area, buckets in self._areas.items()}
+
+    def _add(self, endpoint: Endpoint | None) -> _Route:
+        method, path, area = (endpoint.method, endpoint.path, endpoint.tag) if endpoint else ("", "", "")
+        buckets = self._areas.setdefault(area, [0] * (len(BUCKETS) + 1))
+        route = _Route(Series(method, path, [0] * 6), buckets, area)
+        self._routes[endpoint] = route
+        return route
 
 
 def _copied(numbers: Numbers) -> dict[Labels, float]:

@@ -27,7 +27,7 @@ from pilotis.jobs.node import (
 )
 from pilotis.jobs.queue import ClaimedJob, Jobs, JobSource
 from pilotis.jobs.worker import Worker
-from pilotis.kit.metrics import Total
+from pilotis.kit.metrics import Survey, Total
 
 SLOTS: Mapping[str, int] = {
     "deliveries": 256,
@@ -77,6 +77,7 @@ class Background:
         schedule_kinds: Sequence[ScheduleKind] = (),
         announce: Callable[[str], None] | None = None,
         totals: Sequence[Total] = (),
+        surveys: Sequence[Survey] = (),
         slots: Mapping[str, int] = SLOTS,
     ) -> None:
         self._database = database
@@ -112,7 +113,7 @@ class Background:
             for index, source in enumerate(everything)
             if serves is None or source.queue in serves
         }
-        self.counts = JobCounts(database, totals)
+        self.counts = JobCounts(database, totals, surveys)
         self._counting: asyncio.Task[None] | None = None
         self._has_begun = asyncio.Event()
         for worker in self.workers.values():

@@ -11,7 +11,8 @@ import structlog
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.jobs import lanes, store
-from pilotis.kit.metrics import Labels, Total
+from pilotis.kit import clock
+from pilotis.kit.metrics import Labels, Survey, Total
 
 COUNT_SECONDS = 30.0
 _SHARE = 20
@@ -26,12 +27,15 @@ class JobCounts:
     `held`, or `resting` until more is due.
     """
 
-    def __init__(self, database: Database, declared: Sequence[Total] = ()) -> None:
+    def __init__(self, database: Database, declared: Sequence[Total] = (), surveys: Sequence[Survey] = ()) -> None:
         self._database = database
         self._declared = declared
+        self._surveys = surveys
         self.jobs: dict[Labels, int] = {}
         self.lanes: dict[Labels, int] = {}
         self.totals: dict[str, int] = {}
+        self.overdue_seconds: float | None = None
+        """For how long the oldest waiting job has been due."""
 
     async def keep(self, seconds: float = COUNT_SECONDS) -> None:
         """Count every `seconds` until cancelled; less often if it takes long."""
@@ -40,6 +44,8 @@ class JobCounts:
             try:
                 jobs = await store.overview(self._database.of(BACKGROUND))
                 self.jobs = {(one.queue, one.kind, one.state): one.number for one in jobs}
+                waiting = [one.oldest for one in jobs if one.state == "waiting"]
+                self.overdue_seconds = max((clock.now() - min(waiting, default=clock.now())).total_seconds(), 0.0)
                 found = await lanes.overview(self._database.of(BACKGROUND))
                 self.lanes = {(one.kind, one.state): one.number for one in found}
                 for total in self._declared:
@@ -48,5 +54,11 @@ class JobCounts:
                 # Stale counts would hide a problem.
                 self.jobs, self.lanes = {}, {}
                 self.totals.clear()
+                self.overdue_seconds = None
                 _log.warning("jobs not counted", error=type(error).__name__)
+            for survey in self._surveys:
+                try:
+                    await survey.look()
+                except Exception as error:
+                    _log.warning("survey failed", what=survey.name, error=type(error).__name__)
             await asyncio.sleep(max(seconds, _SHARE * (time.monotonic() - started)))

@@ -26,6 +26,7 @@ from pilotis.jobs.source import NodeSource
 from pilotis.jobs.sql import fair_claim
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import QueryTimeoutError, StorageFullError, UnavailableError
+from pilotis.kit.reports import Report
 
 FAILED_SECONDS = 5.0
 """Pause after the holder of a lane raised an exception or ended without returning the lane."""
@@ -143,8 +144,8 @@ async def overview(connection: TenantDatabase) -> list[LaneCount]:
     return [LaneCount(*row) for row in rows]
 
 
-async def report(connection: Connection) -> list[str]:
-    """Return sentences for the operator about lanes that have been due for more than a minute."""
+async def report(connection: Connection) -> list[Report]:
+    """Return reports for the operator about lanes that have been due for more than a minute."""
     rows = await connection.fetch(
         """
         select kind, count(*) as number, min(due_at) as oldest from pilotis.lanes
@@ -153,7 +154,10 @@ async def report(connection: Connection) -> list[str]:
         OVERDUE,
     )
     return [
-        f"{number} lanes of {kind} have been due since {rfc3339(oldest)}; no server works on them."
+        Report(
+            f"{number} lanes of {kind} have been due since {rfc3339(oldest)}; no server works on them.",
+            "Start a server whose setting background allows their queue.",
+        )
         for kind, number, oldest in rows
     ]
 

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -26,11 +26,14 @@ from pilotis.db.waiters import BACKGROUND
 from pilotis.jobs.kinds import Hold, Holding, LeaseUncertainError, Source
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.ids import uuid7
+from pilotis.kit.reports import Report
 
 IDLE_LEASE_SECONDS = 30.0
 BEAT_SECONDS = 1.0
 HOLDING_BEAT_SECONDS = 3.0
 IDLE_BEAT_SECONDS = 10.0
+OTHER_CONNECTIONS = 2
+"""The connections to the database that a process may open beside those of its pool."""
 _log = structlog.get_logger("pilotis.jobs")
 
 
@@ -112,6 +115,8 @@ class Node:
         self.id = uuid7()
         self._renewed_at = 0.0
         self._contact_since: float | None = None
+        self.clock_difference = 0.0
+        """By how many seconds the clocks here and of the database differed at the last heartbeat, at least."""
 
     @property
     def fence_seconds(self) -> float:
@@ -179,7 +184,7 @@ class Node:
     async def beat(self, *, is_holding: bool) -> Beat | None:
         """Renew the lease, and return what is due; None if the database did not answer."""
         lease = self.lease_seconds if is_holding else IDLE_LEASE_SECONDS
-        started = _clock()
+        started, before = _clock(), time.time()
         try:
             (row,) = await self._control.run(self._statement, self.id, lease, self._kinds)
             alive, renewed, now, expired, schedule_due, due = row
@@ -190,6 +195,8 @@ class Node:
         if not alive:
             await self._rejoin()
             return None
+        there = now.timestamp()
+        self.clock_difference = max(before - there, there - time.time(), 0.0)
         was_certain = self.is_certain
         if renewed:
             self._renewed_at = started
@@ -300,15 +307,65 @@ def _clock() -> float:
     return time.clock_gettime(number)
 
 
-async def report(connection: Connection) -> list[str]:
-    """Return sentences for the operator about work that a living process owns and does not run."""
+async def report(connection: Connection) -> list[Report]:
+    """Return reports for the operator about work that a living process owns and does not run."""
     rows = await connection.fetch(
         "select name, strays, strays_since from pilotis.nodes where strays > 0 and lease_until > now() order by name"
     )
     return [
-        f"The process {name} has owned {strays} items of work since {rfc3339(since)} and does not run them."
+        Report(
+            f"The process {name} has owned {strays} items of work since {rfc3339(since)} and does not run them.",
+            "It releases them itself within a minute; if this stays, restart it and report a fault.",
+        )
         for name, strays, since in rows
     ]
+
+
+async def count(connection: Connection) -> int:
+    """Return the number of living processes."""
+    number: int = await connection.fetchval("select count(*) from pilotis.nodes where lease_until > now()")
+    return number
+
+
+async def version_report(connection: Connection) -> list[Report]:
+    """Return a report for the operator if processes of several versions have run beside each other for a day."""
+    rows = await connection.fetch(
+        """
+        select version, min(started_at) as since, array_agg(name order by name) as names
+        from pilotis.nodes where lease_until > now() group by version order by min(started_at)
+        """
+    )
+    if len(rows) < 2 or datetime.now(UTC) - rows[1]["since"] < _UPGRADE:
+        return []
+    listed = "; ".join(f"{version} on {', '.join(names)}" for version, _, names in rows)
+    return [Report(f"Processes of several versions have run for more than a day: {listed}.", "Upgrade the others.")]
+
+
+_UPGRADE = timedelta(days=1)
+
+
+async def clock_report(connection: Connection) -> list[Report]:
+    """Return reports for the operator about living processes whose clock differed from the database's at their start.
+
+    The id of a process has the time of its own clock (RFC 9562, section 5.7), and was made before the process joined.
+    """
+    rows = await connection.fetch(
+        "select name, node_id, started_at from pilotis.nodes where lease_until > now() order by name"
+    )
+    reports = []
+    for name, node_id, started_at in rows:
+        ahead = (node_id.int >> 80) / 1000 - started_at.timestamp()
+        if ahead > MAX_AHEAD_SECONDS or -ahead > MAX_BEHIND_SECONDS:
+            way = "ahead of" if ahead > 0 else "behind"
+            sentence = f"The clock of {name} was {abs(ahead):.0f} s {way} the database's when it started."
+            fix = "Synchronise the clock of its machine, as by NTP, and restart it."
+            reports.append(Report(sentence, fix))
+    return reports
+
+
+MAX_AHEAD_SECONDS = 2.0
+MAX_BEHIND_SECONDS = 30.0
+"""A process that is made takes some time until it joins, which counts as being behind."""
 
 
 async def expire_nodes(connection: Connection) -> None:

@@ -326,7 +326,8 @@ async def overview(connection: Connection | TenantDatabase) -> list[JobCount]:
     """Return the number of jobs by queue, kind and state."""
     rows = await connection.fetch(
         """
-        select queue, kind, state, count(*) as number, min(run_at) as oldest
+        select queue, kind, state, count(*) as number,
+            min(case when state = 'dead' then ended_at else run_at end) as oldest
         from pilotis.jobs group by queue, kind, state order by queue, kind, state
         """
     )

@@ -44,7 +44,7 @@ class CounterOf(msgspec.Struct, frozen=True, eq=False):
     name: str
     help: str
     label: str
-    count: Callable[[], Mapping[str, int]]
+    count: Callable[[], Mapping[str, float]]
 
     @property
     def labels(self) -> Labels:
@@ -96,7 +96,25 @@ class Gauge(msgspec.Struct, frozen=True, eq=False):
         return state if isinstance(state, Mapping) else {(): state}
 
 
-Metric = Counter | CounterOf | Histogram | Gauge
+class CounterFrom(msgspec.Struct, frozen=True, eq=False):
+    """A counter without labels that somebody else counts for the whole database, and one process of a server reads.
+
+    The largest number that a worker knows is taken. None if it is not known.
+    """
+
+    name: str
+    help: str
+    count: Callable[[], float | None]
+
+    @property
+    def labels(self) -> Labels:
+        """It has none."""
+        return ()
+
+    def read(self) -> Numbers:
+        """Return the number."""
+        number = self.count()
+        return {} if number is None else {(): number}
 
 
 class Counts:
@@ -105,6 +123,16 @@ class Counts:
     def declared(self) -> list[Metric]:
         """Return all of them, in the order in which they were set."""
         return list(vars(self).values())
+
+
+Metric = Counter | CounterOf | CounterFrom | Histogram | Gauge
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """Something that one process of a server looks at twice a minute, such as the state of PostgreSQL."""
+
+    name: str
+    look: Callable[[], Awaitable[object]]
 
 
 class Total(msgspec.Struct, frozen=True, eq=False):

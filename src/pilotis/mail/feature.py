@@ -66,6 +66,7 @@ def feature(floor: Floor) -> MailFeature:
         name="mail",
         endpoints=[MailEndpoints(settings, mails, templates)],
         jobs=[sender.kind],
+        metrics=[sender.attempts],
         periodic=periodic(floor.database),
         close=relays.close,
         mails=mails,

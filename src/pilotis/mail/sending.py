@@ -14,6 +14,7 @@ from pilotis.jobs.kinds import Job, JobKind
 from pilotis.jobs.queue import Jobs
 from pilotis.kit import clock
 from pilotis.kit.errors import NotFoundError, PilotisError
+from pilotis.kit.metrics import Counter
 from pilotis.mail import store
 from pilotis.mail.messages import Body, build
 from pilotis.mail.relays import DeferredError, RejectedError, Relays
@@ -43,6 +44,7 @@ class Sender:
         self._secrets = secrets
         self._jobs = jobs
         self._relays = relays
+        self.attempts = Counter("pilotis_mail_attempts", "Attempts to send a mail, by its state after.", ("state",))
         # A mail may wait for a connection of its relay before its own minute begins.
         self._hook: Callable[[UUID, UUID, dict[str, Any]], Awaitable[None]] | None = None
         self.kind = JobKind(name="mail.send", queue="mail", payload=MailJob, run=self.run, seconds=600.0)
@@ -68,6 +70,7 @@ class Sender:
             return
         job.require_lease()
         state, reply, is_unknown = await self._attempt(app_id, sending, mail)
+        self.attempts.add(state)
         async with job.transaction() as connection:
             await store.record_attempt(connection, app_id, mail_id, state, reply, is_over=state == "sent")
             if is_unknown:

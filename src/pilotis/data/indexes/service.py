@@ -21,6 +21,7 @@ from pilotis.db.extensions import Extensions
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import AppInfo
 from pilotis.kit.clock import optional_rfc3339, rfc3339
+from pilotis.kit.reports import Report
 from pilotis.limits import Limits
 
 RUN_SECONDS = 300.0
@@ -95,8 +96,27 @@ async def report(connection: Connection) -> list[str]:
     if not rows:
         return ["No index has been built automatically so far."]
     lines = [f"{row.number} indexes are {row.state}, {row.bytes / 1e6:.1f} MB." for row in rows]
-    reasons = [f"Some are {row.state}: {error}" for row in rows for error in row.errors or ()]
+    reasons = [f"Some are {row.state}: {error}" for row in rows for error in row.errors or () if row.state != "failed"]
     return lines + reasons
+
+
+async def trouble_report(connection: Connection, unused_days: int) -> list[Report]:
+    """Return reports for the operator about automatic indexes that failed, or that are unused and still there."""
+    reports = [
+        Report(
+            f"{row.number} indexes could not be built: {error}",
+            "The server tries again later; remove the cause, or write the query in another way.",
+        )
+        for row in await store.all_states(connection)
+        for error in row.errors or ()
+        if row.state == "failed"
+    ]
+    # The task that drops them runs every some hours.
+    if unused := await store.idle(connection, unused_days + 1):
+        sentence = f"{len(unused)} automatic indexes were not used for {unused_days} days and are still there."
+        fix = "A server drops them: start one whose setting background allows the queue long."
+        reports.append(Report(sentence, fix))
+    return reports
 
 
 def _index(table: TableSchema, row: store.StoredIndex) -> Index:

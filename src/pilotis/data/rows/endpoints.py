@@ -90,6 +90,9 @@ def _rows(body: NewRow | Upsert) -> int:
     return count_rows(body.data)
 
 
+_ROWS = "/v1/public/tables/:table_id/data"
+
+
 class RowEndpoints(Endpoints, tag="Table data"):
     """Rows. A table's access level decides whether a member's token is needed beside the public key."""
 
@@ -98,7 +101,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         self._upserts = upserts
 
     @get(
-        "/v1/public/tables/:table_id/data",
+        _ROWS,
         access=READ,
         returns=RowPage,
         direct="begin_page",
@@ -162,7 +165,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         return self._rows.begin_read(call.principal, msgspec.convert(table_id, UUID), row_id)
 
     @post(
-        "/v1/public/tables/:table_id/data",
+        _ROWS,
         access=WRITE,
         status=201,
         creates="row_id",
@@ -189,7 +192,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
 
     def begin_create(self, call: Call, table_id: str, body: NewRow) -> Prepared | OnceKnown | None:
         """Prepare the usual answer of `create`."""
-        token = origin.begin(call.request_id)
+        token = origin.begin(call.request_id, _ROWS)
         try:
             return self._rows.begin_create(call.principal, msgspec.convert(table_id, UUID), body.data)
         finally:

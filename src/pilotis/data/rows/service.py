@@ -469,12 +469,12 @@ def _begin_ruled(
         return None
     new_id = uuid7_text()
     made: list[NewRecord] = []
-    request_id = origin.current() or ""
+    request = origin.remember()
 
     def begin(member: MemberInfo | None) -> asyncio.Future[datetime | None]:
         caller = _known_as(principal, member)
         # It may begin in the turn of another request.
-        token = origin.begin(request_id)
+        token = origin.resume(request)
         try:
             visible = table.visible_now(caller, Action.CREATE)
             insert = None if visible.by_row else table.inserting(visible)

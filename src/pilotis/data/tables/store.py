@@ -142,6 +142,17 @@ async def count_tables(connection: Connection, app_id: UUID) -> int:
     return count
 
 
+async def open_apps(connection: Connection) -> int:
+    """Return how many apps have a table that the public key alone can read, write and delete."""
+    count: int = await connection.fetchval(
+        """
+        select count(distinct app_id) from pilotis.tables
+        where access_level = 'Public' and rules is null and dropped_at is null
+        """
+    )
+    return count
+
+
 async def insert_table(connection: Connection, table: TableSchema) -> None:
     """Insert a table with its columns."""
     await connection.execute(

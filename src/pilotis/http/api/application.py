@@ -408,19 +408,22 @@ class Application:
 
     async def _handled(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
         """Return the handler's answer; a change that loses against others runs again (`http.api.repeating`)."""
-        if endpoint.method in _SAFE:
-            return _reply(endpoint, await endpoint.handler(call, *arguments))
+        token = origin.begin(call.request_id, endpoint.path)
+        try:
+            if endpoint.method in _SAFE:
+                return _reply(endpoint, await endpoint.handler(call, *arguments))
+            return await self._repeated(call, endpoint, arguments)
+        finally:
+            origin.end(token)
+
+    async def _repeated(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
         kept = len(call.answer_headers)
 
         async def run() -> Any:
             del call.answer_headers[kept:]
             return await endpoint.handler(call, *arguments)
 
-        token = origin.begin(call.request_id)
-        try:
-            return _reply(endpoint, await repeated(run))
-        finally:
-            origin.end(token)
+        return _reply(endpoint, await repeated(run))
 
     async def _run_once(self, call: Call, endpoint: Endpoint, arguments: list[Any]) -> Reply:
         """Answer a call with an `Idempotency-Key`."""
