@@ -166,6 +166,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dropped columns of a table in the trash; beyond it the oldest are deleted permanently."""
     trash_days: App[Days] = 7
     """Time for which a dropped table or column can be restored."""
+    branches: App[Count] = 5
+    """Branches of an app."""
     deleted_app_days: Days = 7
     """Time for which a deleted app can be restored."""
     storages: App[Positive] = 100

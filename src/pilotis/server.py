@@ -16,6 +16,7 @@ from pilotis.account_pages.feature import AccountPagesFeature
 from pilotis.accounts.feature import AccountsFeature
 from pilotis.apps.feature import AppsFeature
 from pilotis.archive.feature import ArchiveFeature
+from pilotis.branches.feature import BranchesFeature
 from pilotis.console.feature import ConsoleFeature
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.keys.feature import KeysFeature
@@ -102,6 +103,7 @@ FEATURES: tuple[type[Feature], ...] = (
     WorkflowsFeature,
     DeadJobsFeature,
     ArchiveFeature,
+    BranchesFeature,
     ConsoleFeature,
     EventsFeature,
 )

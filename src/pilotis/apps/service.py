@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from pilotis.apps import key_store, keys, store
 from pilotis.apps.last_use import LastUse
 from pilotis.apps.new_keys import add_public_key, add_secret_key
 from pilotis.apps.store import LiveApp, StoredApp
-from pilotis.apps.types import App, AppChange, CopiedSettings, CreatedApp
+from pilotis.apps.types import App, AppChange, BranchOf, CopiedSettings, CreatedApp
 from pilotis.db.control import Control
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
@@ -43,7 +43,7 @@ from pilotis.kit.errors import ConflictError, NotFoundError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits, for_app
 from pilotis.security.audit.service import record
-from pilotis.users.service import grant_role, require_app_creator
+from pilotis.users.service import copy_roles, grant_role, require_app_creator
 
 _KEYS_KEPT = 10_000
 _NOTE_SECONDS = 60.0
@@ -173,13 +173,27 @@ class Apps:
         return CreatedApp(app_id=app_id, name=name, public_key=public_key, secret_key=secret_key.key)
 
     async def create_copy(
-        self, connection: Connection, settings: CopiedSettings, owner_id: UUID | None, actor: Actor, app_id: UUID
+        self,
+        connection: Connection,
+        settings: CopiedSettings,
+        owner_id: UUID | None,
+        actor: Actor,
+        app_id: UUID,
+        branch: BranchOf | None = None,
     ) -> tuple[AppInfo, CreatedApp]:
-        """Create an app with the settings of another in the caller's transaction; it has keys of its own."""
+        """Create an app with the settings of another in the caller's transaction; it has keys of its own.
+
+        A branch has no secret key, which nobody would read, and the console users of its parent.
+        """
         _, public_key = await _insert(connection, settings.name, owner_id, actor, app_id)
         row = await store.set_copied_settings(connection, app_id, settings)
-        secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
-        created = CreatedApp(app_id=app_id, name=settings.name, public_key=public_key, secret_key=secret_key.key)
+        secret_key = ""
+        if branch is None:
+            secret_key = (await add_secret_key(connection, app_id, actor, owner_id, "first")).key
+        else:
+            await store.set_branch(connection, branch)
+            await copy_roles(connection, branch.parent_id, app_id)
+        created = CreatedApp(app_id=app_id, name=settings.name, public_key=public_key, secret_key=secret_key)
         return app_info(row, self._limits), created
 
     async def create_sample(self, name: str) -> tuple[UUID, str]:
@@ -266,6 +280,16 @@ class Apps:
         """
         days = self._limits.deleted_app_days
         return sum([await _purge(connection, app_id, days) for app_id in await store.apps_to_purge(connection, days)])
+
+    async def delete_ended_branches(self, connection: Connection) -> None:
+        """Delete the branches that have expired, or whose parent is deleted; for a periodic task."""
+        for app_id in await store.ended_branches(connection):
+            with suppress(AppNotFoundError):
+                await self.delete(app_id, OPERATOR)
+
+    async def branches_of(self, connection: Connection, app_id: UUID) -> list[App]:
+        """Return the branches of an app that are not deleted, without a role."""
+        return [_app(row, "") for row in await store.branches_of(connection, app_id)]
 
     async def create_public_key(
         self, connection: Connection, app_id: UUID, name: str, allowed_origins: list[str], key_id: UUID | None = None
@@ -363,6 +387,9 @@ def _app(row: StoredApp, role: str) -> App:
         updated_at=rfc3339(row.updated_at),
         deleted_at=optional_rfc3339(row.deleted_at),
         role=role,
+        parent_app_id=row.parent_app_id,
+        branch=row.branch,
+        expires_at=optional_rfc3339(row.expires_at),
     )
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
-from pilotis.apps.types import CopiedSettings
+from pilotis.apps.types import BranchOf, CopiedSettings
 from pilotis.db import sharding
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
@@ -42,6 +42,9 @@ class StoredApp(LiveApp, frozen=True):
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
+    parent_app_id: UUID | None
+    branch: str | None
+    expires_at: datetime | None
 
 
 class AppOfUser(StoredApp, frozen=True):
@@ -207,6 +210,38 @@ async def set_copied_settings(connection: Connection, app_id: UUID, settings: Co
         settings.limits,
         settings.account_settings,
     )
+
+
+async def set_branch(connection: Connection, branch: BranchOf) -> None:
+    """Make a new app the branch of another."""
+    await connection.execute(
+        "update pilotis.apps set parent_app_id = $2, branch = $3, expires_at = $4 where app_id = $1",
+        branch.app_id,
+        branch.parent_id,
+        branch.name,
+        branch.expires_at,
+    )
+
+
+async def branches_of(connection: Connection, app_id: UUID) -> list[StoredApp]:
+    """Return the branches of an app that are not deleted."""
+    rows = await connection.fetch(
+        f"select {_STORED} from pilotis.apps where parent_app_id = $1 and deleted_at is null order by app_id", app_id
+    )
+    return [StoredApp(**row) for row in rows]
+
+
+async def ended_branches(connection: Connection) -> list[UUID]:
+    """Return the branches that have expired, or whose parent is deleted; those that are deleted are left out."""
+    rows = await connection.fetch(
+        """
+        select a.app_id from pilotis.apps a left join pilotis.apps p on p.app_id = a.parent_app_id
+        where a.parent_app_id is not null and a.deleted_at is null
+            and (a.expires_at < now() or p.app_id is null or p.deleted_at is not null)
+        order by a.app_id
+        """
+    )
+    return [app_id for (app_id,) in rows]
 
 
 async def _updated(connection: Connection, assignments: str, app_id: UUID, *values: object) -> StoredApp:

@@ -27,3 +27,10 @@ class ArchiveInterruptedError(ConflictError):
     """409 `ARCHIVE_INTERRUPTED`: the app changed in a way that an archive of one moment cannot follow."""
 
     code = "ARCHIVE_INTERRUPTED"
+
+
+class AppExistsError(ConflictError):
+    """409 `APP_EXISTS`: there is an app with the id of the archive's, or one that was deleted and not yet purged."""
+
+    code = "APP_EXISTS"
+    message = "The server has, or had within the last days, the app with this id. Import it as an app of its own."

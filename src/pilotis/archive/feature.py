@@ -62,6 +62,7 @@ class ArchiveFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Archives of apps."""
 
     archived: ClassVar[Archived] = {
+        "branches": LeftOut("branches are of the server that has them"),
         "jobs": LeftOut("work is done by the server that was asked for it"),
         "lanes": LeftOut("work is done by the server that was asked for it"),
         "schedules": LeftOut("what acts at times is switched on again at the copy"),

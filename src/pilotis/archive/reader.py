@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from typing import IO, NamedTuple
 from uuid import UUID
@@ -18,10 +18,10 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.apps.service import Apps
-from pilotis.apps.types import CopiedSettings
+from pilotis.apps.types import BranchOf, CopiedSettings
 from pilotis.archive import changes, lines, store
 from pilotis.archive.changes import Change
-from pilotis.archive.errors import ArchiveKeyError, ArchiveTooNewError, InvalidArchiveError
+from pilotis.archive.errors import AppExistsError, ArchiveKeyError, ArchiveTooNewError, InvalidArchiveError
 from pilotis.archive.format import MAC, MANIFEST, MAX_MANIFEST_BYTES, ArchiveReader, Part
 from pilotis.archive.sealing import Passphrase, verify
 from pilotis.archive.store import NamedBlob
@@ -45,13 +45,6 @@ _MANIFEST = json.decoder(Manifest)
 _OCTETS = "application/octet-stream"
 
 
-class AppExistsError(ConflictError):
-    """409 `APP_EXISTS`: there is an app with the id of the archive's, or one that was deleted and not yet purged."""
-
-    code = "APP_EXISTS"
-    message = "The server has, or had within the last days, the app with this id. Import it as an app of its own."
-
-
 class Wanted(NamedTuple):
     """What an archive is to become: an app with a name, None for the archive's, of a console user.
 
@@ -64,6 +57,9 @@ class Wanted(NamedTuple):
     passphrase: str | None
     same_id: bool = False
     with_secrets: bool = True
+    branch: BranchOf | None = None
+    complete: Callable[[Connection], Awaitable[None]] | None = None
+    """Called in the transaction, when the app is there but for the bytes of its files."""
 
 
 class Reader:
@@ -81,7 +77,9 @@ class Reader:
         archive = await asyncio.to_thread(ArchiveReader, self._file)
         manifest, data_key = await asyncio.to_thread(self._opened, archive)
         source = manifest.app.app_id
-        change = Change(source, source if self._wanted.same_id else uuid7(), data_key, os.urandom(32))
+        branch = self._wanted.branch
+        target = source if self._wanted.same_id else branch.app_id if branch else uuid7()
+        change = Change(source, target, data_key, os.urandom(32))
         connection = await self._sources.database.dedicated(name="archive", statement_seconds=0)
         try:
             async with connection.transaction():
@@ -132,7 +130,9 @@ class Reader:
         if await store.has_app(connection, change.target):
             raise AppExistsError
         settings = _settings(manifest, wanted.name)
-        app, created = await self._apps.create_copy(connection, settings, wanted.owner_id, wanted.actor, change.target)
+        app, created = await self._apps.create_copy(
+            connection, settings, wanted.owner_id, wanted.actor, change.target, wanted.branch
+        )
         if change.data_key is not None:
             await sources.encryption.set_data_key(connection, change.target, change.data_key)
         parts = {part.name: part for part in manifest.parts}
@@ -153,6 +153,8 @@ class Reader:
                 "The archive is damaged: its rules or views name what its tables do not have."
             ) from None
         await store.finish(connection, sources.copied, change.target)
+        if wanted.branch:
+            await store.branch(connection, sources.copied, change.target, change.source)
         await record(
             connection,
             app.app_id,
@@ -162,6 +164,8 @@ class Reader:
             source=str(change.source),
             rows=sum(rows.values()),
         )
+        if wanted.complete:
+            await wanted.complete(connection)
         missing = await _Blobs(sources.blobs, archive, change.target).put_all(
             store.each_blob(connection, change.target, sources.copied), manifest.missing_blobs
         )

@@ -40,6 +40,7 @@ COMMANDS = {
     "mail": "mail",
     "members": "members",
     "types": "types",
+    "branch": "branches",
     "pull": "project",
     "diff": "project",
     "push": "project",

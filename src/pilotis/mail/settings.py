@@ -64,7 +64,9 @@ class SettingsOfMail:
     async def read(self, app: AppInfo) -> MailSettings:
         """Return how an app's mails are sent, without the password."""
         row = await store.settings(self._database.of(app.app_id), app.app_id)
-        source: Source = "app" if row else "server" if self._server else "mailbox"
+        found = await store.app(self._database.of(app.app_id), app.app_id)
+        is_branch = found is not None and found.is_branch
+        source: Source = "app" if row else "server" if self._server and not is_branch else "mailbox"
         return MailSettings(
             source=source,
             smtp_url=row.smtp_url if row else None,
@@ -104,6 +106,9 @@ class SettingsOfMail:
         found = await store.app(self._database.of(app_id), app_id)
         if found is None:
             raise NotFoundError
+        if found.is_branch and found.smtp_url is None:
+            # Members of a copy have the addresses of real ones.
+            return Sending(found.name, None, 0)
         if found.hook is not None:
             return Sending(found.name, None, 0, found.hook)
         if found.smtp_url is not None:

@@ -492,6 +492,11 @@ async def grant_role(connection: Connection, app_id: UUID, user_id: UUID, role: 
     await role_store.insert_role(connection, app_id, user_id, role)
 
 
+async def copy_roles(connection: Connection, app_id: UUID, branch_id: UUID) -> None:
+    """Give a new branch the console users of its parent; later changes of their roles apply to both."""
+    await role_store.copy_roles(connection, app_id, branch_id)
+
+
 async def _insert(
     connection: Connection,
     user_id: UUID,
