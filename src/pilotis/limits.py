@@ -369,6 +369,11 @@ def for_app(server: Limits, own: Mapping[str, int]) -> Limits:
     return msgspec.structs.replace(server, **values) if values else server
 
 
+def limits_in_force(server: Limits, plan: str, own: str) -> Limits:
+    """Return the strictest of the server's limits, those of an app's plan and its own: JSON objects."""
+    return for_app(for_app(server, msgspec.json.decode(plan)), msgspec.json.decode(own))
+
+
 def contradiction(limits: Limits) -> tuple[str, str] | None:
     """Return the name of a limit that contradicts another, and a sentence about it; None if there is none."""
     if limits.password_min_length > limits.password_max_length:

@@ -63,6 +63,7 @@ from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.personal_data.feature import PersonalDataFeature
+from pilotis.plans.feature import PlansFeature
 from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.security.feature import SecurityFeature
 from pilotis.serve.quiet import is_quiet
@@ -104,6 +105,7 @@ FEATURES: tuple[type[Feature], ...] = (
     DeadJobsFeature,
     ArchiveFeature,
     BranchesFeature,
+    PlansFeature,
     ConsoleFeature,
     EventsFeature,
 )

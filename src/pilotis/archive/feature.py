@@ -26,6 +26,7 @@ from pilotis.kit.archiving import Archived, Copied, LeftOut
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
+from pilotis.plans.feature import PlansFeature
 from pilotis.security.feature import SecurityFeature
 from pilotis.teams.feature import TeamsFeature
 from pilotis.users.feature import UsersFeature
@@ -53,6 +54,7 @@ DECLARING: tuple[type[Feature], ...] = (
     WebhooksFeature,
     FunctionsFeature,
     WorkflowsFeature,
+    PlansFeature,
     EventsFeature,
 )
 """The features whose tables archives have, those first to whose tables others refer."""

@@ -41,6 +41,8 @@ COMMANDS = {
     "members": "members",
     "types": "types",
     "branch": "branches",
+    "plan": "plans",
+    "usage": "plans",
     "pull": "project",
     "diff": "project",
     "push": "project",

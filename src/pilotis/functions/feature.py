@@ -142,7 +142,7 @@ def feature(
         floor.control.publish_soon(Topic.NEWS, f"{app_id}:{function_id}")
 
     news = News()
-    records = Records(database, floor.events, written)
+    records = Records(database, floor.events, written, apps.meter.called)
     variables = Variables(database, floor.secrets)
     registries = Registries(settings.functions_npm_registry, settings.functions_pypi_index)
     folders = PackageFolders(Path(settings.data_dir) / "functions" / "packages")
