@@ -120,6 +120,9 @@ declare namespace Api {
     updated_at: string;
     deleted_at: string | null;
     role: string;
+    parent_app_id: string | null;
+    branch: string | null;
+    expires_at: string | null;
   }
   interface AppAccountSettings {
     sign_up: "closed" | "open";
@@ -218,9 +221,15 @@ declare namespace Api {
   interface AutocompleteResult {
     suggestions: Array<string>;
   }
-  interface Branch {
-    id: string;
-    steps: Array<Step>;
+  interface BranchDiff {
+    digest: string;
+    differences: Array<Difference>;
+  }
+  interface BranchPage {
+    data: Array<pilotis_branches_types_Branch>;
+    total_count: number;
+    limit: number;
+    offset: number;
   }
   interface BulkFailure {
     index: number;
@@ -280,6 +289,12 @@ declare namespace Api {
     keys: Array<Record<string, any>>;
   }
   type ColumnDefinition = ColumnType | ColumnOptions;
+  interface ColumnDifference {
+    kind: string;
+    name: string;
+    rows: number;
+    rows_that_do_not_fit: number;
+  }
   interface ColumnItem {
     name: string;
     data_type: ColumnType;
@@ -738,6 +753,12 @@ declare namespace Api {
   }
   interface DeviceSessions {
     sessions: Array<DeviceSession>;
+  }
+  interface Difference {
+    part: "channels" | "functions" | "settings" | "storages" | "tables" | "workflows";
+    title: string;
+    step: "change" | "conflict" | "create" | "drop" | "gone" | "left" | "newer";
+    columns: Array<ColumnDifference>;
   }
   interface Disconnected {
     message: string;
@@ -1519,6 +1540,10 @@ declare namespace Api {
     expires_in: number;
     session_id: string;
   }
+  interface Merged {
+    message: string;
+    applied: Array<Difference>;
+  }
   interface MetricPoint {
     requests: number;
     client_errors: number;
@@ -1762,6 +1787,14 @@ declare namespace Api {
     limit: number;
     offset: number;
     next_cursor?: string | null;
+  }
+  interface QuotaUse {
+    quota: "executions" | "file_bytes" | "function_seconds" | "mails" | "requests" | "row_bytes" | "traffic_bytes";
+    used: number;
+    limit: number;
+    hard: boolean;
+    percent: number;
+    resets_at: string;
   }
   interface Ready {
     status: "ready";
@@ -2252,7 +2285,7 @@ declare namespace Api {
     condition?: Record<string, any> | null;
     on_true?: Array<string> | null;
     on_false?: Array<string> | null;
-    branches?: Array<Branch> | null;
+    branches?: Array<pilotis_workflows_types_Branch> | null;
     sources?: Array<string> | null;
     mode?: "array" | "deep" | "object";
     items?: string | null;
@@ -2566,6 +2599,7 @@ declare namespace Api {
     workflows: number;
     webhooks: number;
     by_day: Array<DayUsage>;
+    quotas: Array<QuotaUse>;
   }
   interface UsePart {
     column: string;
@@ -2775,7 +2809,7 @@ declare namespace Api {
     duration: number | null;
     deadline_at: string | null;
     request_id: string | null;
-    is_hidden: boolean;
+    is_hidden?: boolean;
   }
   interface WorkflowExecutionDetails {
     id: string;
@@ -2820,10 +2854,28 @@ declare namespace Api {
     last_called_at: string | null;
     previous_until: string | null;
   }
+  interface pilotis_branches_types_Branch {
+    branch_id: string;
+    parent_app_id: string;
+    name: string;
+    rows: "all" | "none";
+    members: "all" | "none";
+    files: "all" | "none";
+    state: "creating" | "failed" | "ready";
+    error: string | null;
+    public_key: string | null;
+    created_at: string;
+    expires_at: string;
+  }
+  interface pilotis_workflows_types_Branch {
+    id: string;
+    steps: Array<Step>;
+  }
   interface Answers {
     "DELETE /v1/account/oauth/connections/{}": Disconnected;
     "DELETE /v1/apps/{}": Deleted;
     "DELETE /v1/apps/{}/ai-provider": DeletedAiProvider;
+    "DELETE /v1/apps/{}/branches/{}": Deleted;
     "DELETE /v1/apps/{}/dead-jobs/{}": DeadJobResult;
     "DELETE /v1/apps/{}/env/{}": DeletedVariable;
     "DELETE /v1/apps/{}/event-types/{}": DeletedType;
@@ -2920,6 +2972,9 @@ declare namespace Api {
     "GET /v1/apps/{}/audit-log": AuditEntryPage;
     "GET /v1/apps/{}/audit-log/targets": AuditTargets;
     "GET /v1/apps/{}/auth-settings": AuthSettings;
+    "GET /v1/apps/{}/branches": BranchPage;
+    "GET /v1/apps/{}/branches/{}": pilotis_branches_types_Branch;
+    "GET /v1/apps/{}/branches/{}/diff": BranchDiff;
     "GET /v1/apps/{}/channels": ChannelPatterns;
     "GET /v1/apps/{}/dead-jobs": DeadJobPage;
     "GET /v1/apps/{}/env": VariableList;
@@ -3092,6 +3147,8 @@ declare namespace Api {
     "POST /oauth/token": TokenAnswer;
     "POST /oauth/userinfo": Record<string, any>;
     "POST /v1/apps": CreatedApp;
+    "POST /v1/apps/{}/branches": pilotis_branches_types_Branch;
+    "POST /v1/apps/{}/branches/{}/merge": Merged;
     "POST /v1/apps/{}/dead-jobs/retry": RetriedJobs;
     "POST /v1/apps/{}/dead-jobs/{}/retry": DeadJobResult;
     "POST /v1/apps/{}/functions": Function;

@@ -35,9 +35,11 @@ const TABS = /** @type {[string, () => unknown][]} */ ([
   ["sign-in", () => html`<${SignInMethods} />`],
   ["limits", () => html`<${Limits} />`],
   ["people", () => html`<${People} />`],
+  ["branches", () => html`<${Branches} />`],
   ["trash", () => html`<${Trash} />`],
 ]);
 const Limits = later(() => import("./limits.js"), "Limits");
+const Branches = later(() => import("./branches.js"), "Branches");
 const needs = (/** @type {"owner" | "editor"} */ role) => !may(role) && t.needs[role];
 
 export function Screen() {
