@@ -99,7 +99,7 @@ def wanted_steps(compared: Sequence[Compared], merge: Merge) -> list[tuple[Compa
     return chosen
 
 
-class Merging:
+class RunningMerge:
     """Applies steps to the parent, and remembers those that were applied."""
 
     def __init__(self, chosen: Sequence[tuple[Compared, list[Step]]]) -> None:
@@ -136,7 +136,7 @@ class Merging:
             raise MergeFailedError(f"{one.part.name} {title}: {error.text}{before}") from None
 
 
-def merged_base(base: Base, merging: Merging) -> Base:
+def merged_base(base: Base, merging: RunningMerge) -> Base:
     """Return what both sides have in common after a merge: the base, but for what was applied."""
     merged = {name: dict(found) for name, found in base.items()}
     for one, step in merging.applied:

@@ -26,7 +26,7 @@ from pilotis.branches.errors import (
     BranchOfBranchError,
 )
 from pilotis.branches.inside import AppInside, CallInside
-from pilotis.branches.merging import Base, Compared, Merging
+from pilotis.branches.merging import Base, Compared, RunningMerge
 from pilotis.branches.parts import Ids
 from pilotis.branches.store import Common, StoredBranch
 from pilotis.branches.types import Branch, BranchDiff, BranchJob, Merge, Merged, NewBranch
@@ -126,7 +126,7 @@ class Branches:
         """
         app_id = app_of(principal).app_id
         compared, base = await self._compared(principal, branch_id)
-        running = Merging(merging.wanted_steps(compared, merge))
+        running = RunningMerge(merging.wanted_steps(compared, merge))
         ids = compared[0].sides.ids
         known = len(ids)
         try:
@@ -146,7 +146,9 @@ class Branches:
         """Remove the archives of processes that died while they created a branch."""
         await asyncio.to_thread(_remove_left, self._folder)
 
-    async def _keep(self, app_id: UUID, actor: Actor, branch_id: UUID, base: Base, running: Merging, ids: Ids) -> None:
+    async def _keep(
+        self, app_id: UUID, actor: Actor, branch_id: UUID, base: Base, running: RunningMerge, ids: Ids
+    ) -> None:
         common = Common(_text(merging.merged_base(base, running)), _text(ids))
         async with self._database.transaction(app_id) as connection:
             await lock_app(connection, app_id)

@@ -12,7 +12,6 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.apps.service import Apps
-from pilotis.db import sharding
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import CONSOLE
 from pilotis.events.service import Events
@@ -188,7 +187,7 @@ class Plans:
     async def _rows(self, database: TenantDatabase, apps: Sequence[UUID]) -> int:
         total = 0
         for app_id in apps:
-            total += await database.fetchval(sharding.schema_bytes(self._database, f"app_{app_id.hex}"))
+            total += await store.row_bytes(database, app_id)
         return total
 
 

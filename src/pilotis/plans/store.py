@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
+from pilotis.db import sharding
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.waiters import CONSOLE
 
@@ -151,6 +152,12 @@ async def branches_of(connection: Connection | TenantDatabase, app_id: UUID) -> 
         "select app_id from pilotis.apps where parent_app_id = $1 and deleted_at is null order by app_id", app_id
     )
     return [found for (found,) in rows]
+
+
+async def row_bytes(connection: TenantDatabase, app_id: UUID) -> int:
+    """Return what the tables and indexes of an app take on the disk."""
+    number: int = await connection.fetchval(sharding.schema_bytes(connection.database, f"app_{app_id.hex}"))
+    return number
 
 
 async def apps_with_plans(database: Database) -> list[tuple[UUID, str, str | None]]:

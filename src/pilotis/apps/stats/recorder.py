@@ -24,7 +24,7 @@ class RequestRecorder(BufferedWriter):
         self._database = database
         self._pending: dict[UUID, list[int]] = {}
 
-    def count(self, app_id: UUID, status: int, sent: int) -> None:
+    def count(self, app_id: UUID, status: int, sent: int = 0) -> None:
         """Count a request by the status of its response, and the bytes of its body."""
         counters = self._pending.get(app_id)
         if counters is None:

@@ -128,16 +128,16 @@ function Make({ onClose }) {
       label=${t.name} value=${name} onInput=${setName} required maxlength="60" pattern="[a-z0-9][a-z0-9._\\/\\-]*"
       help=${t.branches.nameHelp} autocomplete="off"
     />
-    <fieldset>
+    <fieldset class="field plain">
       <legend>${t.branches.copies}</legend>
       ${["rows", "members", "files"].map(
-        (part) => html`<label class="check">
+        (part) => html`<div><label class="check">
           <input
             type="checkbox" checked=${!!wanted[part]} disabled=${part === "members" && !may("owner")}
             onChange=${() => setWanted({ ...wanted, [part]: !wanted[part] })}
           />
           <span>${worded(t.branches.parts, part)}</span>
-        </label>`,
+        </label></div>`,
       )}
       <small class="soft">${t.branches.quiet}</small>
     </fieldset>
