@@ -30,7 +30,7 @@ const LOOKS = /** @type {Record<string, [string, string]>} */ ({
 });
 const needs = (/** @type {"owner" | "editor"} */ role) => !may(role) && t.needs[role];
 
-/** @typedef {Api.Branch} Branch */
+/** @typedef {any} Branch */
 
 export function Branches() {
   const { data, error, reload } = useLoad(
@@ -62,7 +62,9 @@ export function Branches() {
       ${!branches.length
         ? html`<${Empty} title=${t.branches.none} text=${t.branches.noneText} />`
         : html`<table class="list">
-            <thead><tr><th>${t.name}</th><th class="wide">${t.branches.has}</th><th>${t.branches.until}</th><th></th></tr></thead>
+            <thead>
+              <tr><th>${t.name}</th><th class="wide">${t.branches.has}</th><th>${t.branches.until}</th><th></th></tr>
+            </thead>
             <tbody>
               ${branches.map(
                 (one) => html`<tr key=${one.branch_id}>
@@ -70,7 +72,9 @@ export function Branches() {
                     ${one.state === "ready"
                       ? html`<a href=${href(`/apps/${one.branch_id}`)}>${plain(one.name, 60)}</a>`
                       : html`<span class="cut">${plain(one.name, 60)}</span>`}
-                    ${one.state === "creating" && html` <${State} look=${["info", "run"]}>${t.branches.creating}</${State}>`}
+                    ${one.state === "creating" && html`
+                      ${" "}<${State} look=${["info", "run"]}>${t.branches.creating}</${State}>
+                    `}
                     ${one.state === "failed" && html` <${State} title=${one.error}>${t.branches.failed}</${State}>`}
                   </td>
                   <td class="soft wide">${contents(one)}</td>
@@ -98,7 +102,9 @@ export function Branches() {
       title=${t.branches.drop(plain(dialog.gone.name, 60))} text=${t.branches.dropText} action=${t.branches.dropAction}
       onClose=${close}
       run=${async () => (
-        await onApp(`/branches/${dialog.gone?.branch_id}`, { method: "DELETE" }), reload(), await loadApps()
+        await onApp(`/branches/${dialog.gone?.branch_id}`, { method: "DELETE" }),
+        reload(),
+        await loadApps()
       )}
     />`}
   `;
@@ -131,13 +137,15 @@ function Make({ onClose }) {
     <fieldset class="field plain">
       <legend>${t.branches.copies}</legend>
       ${["rows", "members", "files"].map(
-        (part) => html`<div><label class="check">
-          <input
-            type="checkbox" checked=${!!wanted[part]} disabled=${part === "members" && !may("owner")}
-            onChange=${() => setWanted({ ...wanted, [part]: !wanted[part] })}
-          />
-          <span>${worded(t.branches.parts, part)}</span>
-        </label></div>`,
+        (part) => html`<div>
+          <label class="check">
+            <input
+              type="checkbox" checked=${!!wanted[part]} disabled=${part === "members" && !may("owner")}
+              onChange=${() => setWanted({ ...wanted, [part]: !wanted[part] })}
+            />
+            <span>${worded(t.branches.parts, part)}</span>
+          </label>
+        </div>`,
       )}
       <small class="soft">${t.branches.quiet}</small>
     </fieldset>
@@ -156,7 +164,7 @@ function Merge({ branch, onClose }) {
   );
   const [drops, setDrops] = useState(false);
   const [theirs, setTheirs] = useState(false);
-  /** @type {Api.Difference[]} */
+  /** @type {any[]} */
   const all = data?.differences || [];
   const has = (/** @type {string} */ step) => all.some((one) => one.step === step);
   const moves = all.filter((one) => MOVES.includes(one.step));

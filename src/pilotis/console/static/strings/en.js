@@ -1029,7 +1029,14 @@ export default {
     dropAction: "Delete branch",
   },
   settings: {
-    tabs: { general: "General", "sign-in": "Sign-in", limits: "Limits", people: "People", branches: "Branches", trash: "Trash" },
+    tabs: {
+      general: "General",
+      "sign-in": "Sign-in",
+      limits: "Limits",
+      people: "People",
+      branches: "Branches",
+      trash: "Trash",
+    },
     id: "App id",
     lock: "Lock the schema",
     lockText:

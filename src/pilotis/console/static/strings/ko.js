@@ -1010,7 +1010,14 @@ export default {
     dropAction: "브랜치 삭제",
   },
   settings: {
-    tabs: { general: "일반", "sign-in": "로그인", limits: "한도", people: "사용자", branches: "브랜치", trash: "휴지통" },
+    tabs: {
+      general: "일반",
+      "sign-in": "로그인",
+      limits: "한도",
+      people: "사용자",
+      branches: "브랜치",
+      trash: "휴지통",
+    },
     id: "앱 id",
     lock: "스키마 잠그기",
     lockText:
