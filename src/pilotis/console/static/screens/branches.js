@@ -199,7 +199,7 @@ function Merge({ branch, onClose }) {
             <${Pill} kind=${(LOOKS[one.step] || [""])[0]}>${worded(t.branches.steps, one.step)}</${Pill}>
           </span>
           ${one.columns.map(
-            (column) => html`<small class="soft block">
+            (/** @type {any} */ column) => html`<small class="soft block">
               ${worded(t.branches.columns, column.kind)} ${plain(column.name, 60)}
               ${column.kind === "dropped" && column.rows > 0 && html` · ${t.branches.values(count(column.rows))}`}
               ${column.rows_that_do_not_fit > 0 && html`
