@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from pilotis.cli import definitions
-from pilotis.cli.project_plan import Step, canonical, in_order_of_dropping, plan, written
+from pilotis.kit.definition_plan import Step, canonical, in_order_of_dropping, plan, written
 from tests.commands import run_beside
 from tests.conftest import PASSWORD
 from tests.functions.support import Functions

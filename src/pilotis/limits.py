@@ -170,6 +170,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dropped columns of a table in the trash; beyond it the oldest are deleted permanently."""
     trash_days: App[Days] = 7
     """Time for which a dropped table or column can be restored."""
+    branches: App[Count] = 5
+    """Branches of an app."""
     deleted_app_days: Days = 7
     """Time for which a deleted app can be restored."""
     storages: App[Positive] = 100
@@ -371,6 +373,11 @@ def for_app(server: Limits, own: Mapping[str, int]) -> Limits:
     """Return the server's limits, overridden by those of the app's own that are stricter."""
     values = {name: stricter(name, getattr(server, name), own[name]) for name in PER_APP & own.keys()}
     return msgspec.structs.replace(server, **values) if values else server
+
+
+def limits_in_force(server: Limits, plan: str, own: str) -> Limits:
+    """Return the strictest of the server's limits, those of an app's plan and its own: JSON objects."""
+    return for_app(for_app(server, msgspec.json.decode(plan)), msgspec.json.decode(own))
 
 
 def contradiction(limits: Limits) -> tuple[str, str] | None:

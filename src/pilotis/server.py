@@ -17,6 +17,7 @@ from pilotis.account_pages.feature import AccountPagesFeature
 from pilotis.accounts.feature import AccountsFeature
 from pilotis.apps.feature import AppsFeature
 from pilotis.archive.feature import ArchiveFeature
+from pilotis.branches.feature import BranchesFeature
 from pilotis.certificates.feature import CertificatesFeature
 from pilotis.console.feature import ConsoleFeature
 from pilotis.data.indexes.feature import IndexesFeature
@@ -65,6 +66,7 @@ from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.personal_data.feature import PersonalDataFeature
+from pilotis.plans.feature import PlansFeature
 from pilotis.security.encryption.types import EncryptedColumn
 from pilotis.security.feature import SecurityFeature
 from pilotis.serve.quiet import is_quiet
@@ -107,6 +109,8 @@ FEATURES: tuple[type[Feature], ...] = (
     WorkflowsFeature,
     DeadJobsFeature,
     ArchiveFeature,
+    BranchesFeature,
+    PlansFeature,
     ConsoleFeature,
     EventsFeature,
 )

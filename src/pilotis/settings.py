@@ -102,6 +102,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Origin of the console, the only one that may call console routes from a browser; by default that of
     `base_url`.
     """
+    app_creation: Literal["everybody", "operators"] = "everybody"
+    """Who may create apps: console users whom nobody restricted, or only the command line."""
+    apps_per_user: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    """How many apps a console user may own, without branches; 0 = any number."""
+    default_plan: str | None = None
+    """The plan that new apps get; see `pilotis plan`."""
     console_second_factor: Literal["optional", "required"] = "optional"
     """Whether console users reach and create apps only once they have set up a second factor."""
     metrics_host: str = "127.0.0.1"

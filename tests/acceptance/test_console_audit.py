@@ -13,6 +13,7 @@ from pilotis.kit.ids import uuid7
 from pilotis.server import endpoint_table
 from tests.acceptance.test_dead_jobs import dead
 from tests.backstage import run_sql
+from tests.branches.previews import branch_of, merge
 from tests.console import client_of, invite, owner_of, second_node, the_log, user_with
 from tests.files.pictures import RED, bands, encoded
 from tests.hosting.sites import new_site, zipped
@@ -426,6 +427,17 @@ async def _set_rules(app: App, console: httpx.AsyncClient) -> httpx.Response:
     return await console.put(f"/apps/{app.app_id}/tables/{table}/rules", json={"rules": {"read": True}})
 
 
+async def _delete_branch(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    branch = await branch_of(app)
+    return await console.delete(f"/apps/{app.app_id}/branches/{branch.app_id}")
+
+
+async def _merge_branch(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    branch = await branch_of(app)
+    await branch.table({"a": "int"}, title="new")
+    return await merge(app, branch)
+
+
 # How each console route that changes something is called with success. A new route belongs in here.
 ACTIONS: dict[str, tuple[str, Perform]] = {
     "POST /v1/apps/:app_id/tables/:table_id/import": ("table.import", _import),
@@ -443,6 +455,12 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "app.update",
         lambda app, console: console.patch(f"/apps/{app.app_id}", json={"name": "x"}),
     ),
+    "POST /v1/apps/:app_id/branches": (
+        "branch.create",
+        lambda app, console: console.post(f"/apps/{app.app_id}/branches", json={"name": "pr-17"}),
+    ),
+    "DELETE /v1/apps/:app_id/branches/:branch_id": ("branch.delete", _delete_branch),
+    "POST /v1/apps/:app_id/branches/:branch_id/merge": ("branch.merge", _merge_branch),
     "POST /v1/apps/:app_id/restore": ("app.restore", _restore),
     "PUT /v1/apps/:app_id/auth-settings": (
         "auth_settings.update",

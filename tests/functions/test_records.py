@@ -165,7 +165,7 @@ async def test_calls_are_counted_once_where_the_answer_to_a_write_is_lost(functi
     async with proxied(functions.app.server) as (proxy, arguments):
         database = Database(arguments, size=2, statement_seconds=PATIENCE)
         events: Any = None
-        records = Records(database, events, lambda *_: None)
+        records = Records(database, events, lambda *_: None, lambda *_: None)
         records.add(row, Ran(outcome=Outcome(status="success"), start="warm", queue_ms=0, load_ms=0))
         proxy.cut(statement)
         with pytest.raises(UnavailableError):

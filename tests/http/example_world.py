@@ -77,6 +77,7 @@ _NEEDED = {
     **dict.fromkeys(["createExportLink", "getAppStats"], "ROW_ID"),
     "listArchives": "ARCHIVE_ID",
     "getAttention": "TABLE_ID",
+    "listBranches": "BRANCH_ID",
     "getUsage": "WEB_STORAGE_ID",
     "previewSchema": "ROW_ID",
     **dict.fromkeys(["listViews", "callView", "getViewResult"], "VIEW_ID"),
@@ -717,6 +718,22 @@ class World:
     def trigger_id(self) -> str:
         body = {"type": "schedule", "cron": "0 4 * * *", "timezone": "Europe/Vienna"}
         return self._of_app("POST", f"/functions/{self.function_id}/triggers", body)["id"]
+
+    @cached_property
+    def branch_id(self) -> str:
+        """A branch with a table that its parent does not have."""
+        self._of_app("POST", "/branches", {"name": "pr-17", "rows": "all", "days": 7})
+        wait_until(lambda: self._of_app("GET", "/branches")["data"][0]["state"] == "ready")
+        made = self._of_app("GET", "/branches")["data"][0]
+        body = {"title": "reviews", "schema": {"text": "string"}, "access_level": "Public"}
+        headers = {"X-Public-Key": made["public_key"]}
+        answer = httpx.post(f"{self.app.server.url}/v1/public/tables", json=body, headers=headers)
+        assert answer.status_code == 201, answer.text
+        return str(made["branch_id"])
+
+    @cached_property
+    def branch_digest_key(self) -> str:
+        return str(self._of_app("GET", f"/branches/{self.branch_id}/diff")["digest"])
 
     @cached_property
     def workflow_id(self) -> str:

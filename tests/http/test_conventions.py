@@ -112,7 +112,8 @@ MAKES |= {
     "tickets",
 }
 # What is accepted now and done later.
-ACCEPTS = {"execute", "replay", ":token", "email", "email-sign-in", "messages", "send", "mail-reset", "archives"}
+ACCEPTS = {"archives", "branches", "execute", "replay", ":token", "email", "email-sign-in", "messages", "send"}
+ACCEPTS |= {"mail-reset"}
 ACCEPTING = {"/v1/public/app-members/password-reset", "/v1/auth/password-reset/request", "/v1/apps/import"}
 
 

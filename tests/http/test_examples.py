@@ -77,7 +77,7 @@ VERBS = {
     "POST": r"(create|complete|restore|reset|accept|sign(Up|In|Out)|refresh|import"
     r"|update|upsert|query|search|autocomplete|aggregate|run|retry|deploy|promote|verify"
     r"|approve|invoke|activate|deny|rotate|test|redeliver|recover|publish|delete|preview|rename|exchange"
-    r"|validate|cancel|replay|call)",
+    r"|validate|cancel|replay|call|merge)",
 }
 
 

@@ -221,6 +221,22 @@ async def _view_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> st
         return str(made.json()["id"])
 
 
+async def _branch_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    """The tenant's branch, which is there."""
+    async with plain_client(f"{tenant.app.server.url}/v1/apps/{tenant.app.app_id}") as side:
+        side.headers["Authorization"] = f"Bearer {tenant.app.secret_key}"
+        found = (await side.get("/branches")).json()["data"]
+        if not found:
+            made = await side.post("/branches", json={"name": "preview"})
+            assert made.status_code == 202, made.text
+
+        async def is_ready() -> bool:
+            return all(one["state"] == "ready" for one in (await side.get("/branches")).json()["data"])
+
+        await until(is_ready)
+        return str((await side.get("/branches")).json()["data"][0]["branch_id"])
+
+
 async def _name(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
     """The name of a column, a scope or a view."""
     if "/views/" in endpoint.path:
@@ -695,6 +711,7 @@ PROVIDERS: dict[str, Provider] = {
     "row_id": _row_id,
     "name": _name,
     "view_id": _view_id,
+    "branch_id": _branch_id,
     "client_id": _client_id,
     "request_id": _request_id,
     "consent_id": _consent_id,

@@ -120,6 +120,9 @@ declare namespace Api {
     updated_at: string;
     deleted_at: string | null;
     role: string;
+    parent_app_id: string | null;
+    branch: string | null;
+    expires_at: string | null;
   }
   interface AppAccountSettings {
     sign_up: "closed" | "open";
@@ -257,9 +260,15 @@ declare namespace Api {
   interface AutocompleteResult {
     suggestions: Array<string>;
   }
-  interface Branch {
-    id: string;
-    steps: Array<Step>;
+  interface BranchDiff {
+    digest: string;
+    differences: Array<Difference>;
+  }
+  interface BranchPage {
+    data: Array<pilotis_branches_types_Branch>;
+    total_count: number;
+    limit: number;
+    offset: number;
   }
   interface BulkFailure {
     index: number;
@@ -319,6 +328,12 @@ declare namespace Api {
     keys: Array<Record<string, any>>;
   }
   type ColumnDefinition = ColumnType | ColumnOptions;
+  interface ColumnDifference {
+    kind: string;
+    name: string;
+    rows: number;
+    rows_that_do_not_fit: number;
+  }
   interface ColumnItem {
     name: string;
     data_type: ColumnType;
@@ -777,6 +792,12 @@ declare namespace Api {
   }
   interface DeviceSessions {
     sessions: Array<DeviceSession>;
+  }
+  interface Difference {
+    part: "channels" | "functions" | "settings" | "storages" | "tables" | "workflows";
+    title: string;
+    step: "change" | "conflict" | "create" | "drop" | "gone" | "left" | "newer";
+    columns: Array<ColumnDifference>;
   }
   interface Disconnected {
     message: string;
@@ -1562,6 +1583,10 @@ declare namespace Api {
     expires_in: number;
     session_id: string;
   }
+  interface Merged {
+    message: string;
+    applied: Array<Difference>;
+  }
   interface MetricPoint {
     requests: number;
     client_errors: number;
@@ -1806,6 +1831,14 @@ declare namespace Api {
     limit: number;
     offset: number;
     next_cursor?: string | null;
+  }
+  interface QuotaUse {
+    quota: "executions" | "file_bytes" | "function_seconds" | "mails" | "requests" | "row_bytes" | "traffic_bytes";
+    used: number;
+    limit: number;
+    hard: boolean;
+    percent: number;
+    resets_at: string;
   }
   interface Ready {
     status: "ready";
@@ -2299,7 +2332,7 @@ declare namespace Api {
     condition?: Record<string, any> | null;
     on_true?: Array<string> | null;
     on_false?: Array<string> | null;
-    branches?: Array<Branch> | null;
+    branches?: Array<pilotis_workflows_types_Branch> | null;
     sources?: Array<string> | null;
     mode?: "array" | "deep" | "object";
     items?: string | null;
@@ -2613,6 +2646,7 @@ declare namespace Api {
     workflows: number;
     webhooks: number;
     by_day: Array<DayUsage>;
+    quotas: Array<QuotaUse>;
   }
   interface UsePart {
     column: string;
@@ -2822,7 +2856,7 @@ declare namespace Api {
     duration: number | null;
     deadline_at: string | null;
     request_id: string | null;
-    is_hidden: boolean;
+    is_hidden?: boolean;
   }
   interface WorkflowExecutionDetails {
     id: string;
@@ -2867,11 +2901,29 @@ declare namespace Api {
     last_called_at: string | null;
     previous_until: string | null;
   }
+  interface pilotis_branches_types_Branch {
+    branch_id: string;
+    parent_app_id: string;
+    name: string;
+    rows: "all" | "none";
+    members: "all" | "none";
+    files: "all" | "none";
+    state: "creating" | "failed" | "ready";
+    error: string | null;
+    public_key: string | null;
+    created_at: string;
+    expires_at: string;
+  }
+  interface pilotis_workflows_types_Branch {
+    id: string;
+    steps: Array<Step>;
+  }
   interface Answers {
     "DELETE /v1/account/oauth/connections/{}": Disconnected;
     "DELETE /v1/apps/{}": Deleted;
     "DELETE /v1/apps/{}/ai-provider": DeletedAiProvider;
     "DELETE /v1/apps/{}/archives/{}": Deleted;
+    "DELETE /v1/apps/{}/branches/{}": Deleted;
     "DELETE /v1/apps/{}/dead-jobs/{}": DeadJobResult;
     "DELETE /v1/apps/{}/env/{}": DeletedVariable;
     "DELETE /v1/apps/{}/event-types/{}": DeletedType;
@@ -2972,6 +3024,9 @@ declare namespace Api {
     "GET /v1/apps/{}/audit-log": AuditEntryPage;
     "GET /v1/apps/{}/audit-log/targets": AuditTargets;
     "GET /v1/apps/{}/auth-settings": AuthSettings;
+    "GET /v1/apps/{}/branches": BranchPage;
+    "GET /v1/apps/{}/branches/{}": pilotis_branches_types_Branch;
+    "GET /v1/apps/{}/branches/{}/diff": BranchDiff;
     "GET /v1/apps/{}/channels": ChannelPatterns;
     "GET /v1/apps/{}/dead-jobs": DeadJobPage;
     "GET /v1/apps/{}/env": VariableList;
@@ -3149,6 +3204,8 @@ declare namespace Api {
     "POST /v1/apps/import": AppImport;
     "POST /v1/apps/{}/archives": AppArchive;
     "POST /v1/apps/{}/archives/{}/link": ArchiveLink;
+    "POST /v1/apps/{}/branches": pilotis_branches_types_Branch;
+    "POST /v1/apps/{}/branches/{}/merge": Merged;
     "POST /v1/apps/{}/dead-jobs/retry": RetriedJobs;
     "POST /v1/apps/{}/dead-jobs/{}/retry": DeadJobResult;
     "POST /v1/apps/{}/functions": Function;

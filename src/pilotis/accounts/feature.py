@@ -51,13 +51,16 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
     )
     archived: ClassVar[Archived] = {
         "account_passkeys": Copied(
-            columns="passkey_id member_id credential_id credential name sign_count is_synced created_at last_used_at"
+            part="members",
+            columns="passkey_id member_id credential_id credential name sign_count is_synced created_at last_used_at",
         ),
         "account_totp": Copied(
+            part="members",
             columns="member_id secret last_step confirmed_at created_at",
             secrets=[SecretColumn("secret", Purpose.TOTP_SECRET, "{member_id}")],
         ),
         "account_recovery_codes": Copied(
+            part="members",
             columns="member_id number code",
             secrets=[SecretColumn("code", Purpose.RECOVERY_CODE, "{member_id}/{number}")],
         ),

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from pilotis.apps.endpoints import AppEndpoints, AppSettingsEndpoints, KeyEndpoints
 from pilotis.apps.keyring import Keyring
+from pilotis.apps.meter.service import Meter
 from pilotis.apps.requests.endpoints import RequestEndpoints, recording
 from pilotis.apps.requests.service import Requests
 from pilotis.apps.service import Apps
@@ -16,6 +17,7 @@ from pilotis.apps.tasks import periodic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.kit.archiving import Archived, LeftOut
+from pilotis.users.service import AppPolicy
 
 
 class AppsFeature(Feature, frozen=True, kw_only=True, eq=False):
@@ -27,6 +29,7 @@ class AppsFeature(Feature, frozen=True, kw_only=True, eq=False):
         "public_keys": LeftOut("a key names its app; a copy gets its own"),
         "secret_keys": LeftOut("a key names its app; a copy gets its own"),
         "request_stats": LeftOut("statistics are of the server that counted them"),
+        "metered": LeftOut("what an app has used is of its server"),
         "request_durations": LeftOut("statistics are of the server that counted them"),
         "requests": LeftOut("the log of requests is of the server that answered them"),
     }
@@ -36,11 +39,15 @@ class AppsFeature(Feature, frozen=True, kw_only=True, eq=False):
     statistics: Statistics
     requests: Requests
     settings: AppSettings
+    meter: Meter
 
 
 def feature(floor: Floor) -> AppsFeature:
     """Return the feature."""
-    apps = Apps(floor.database, floor.control, floor.limits)
+    settings_ = floor.settings
+    policy = AppPolicy(settings_.app_creation, settings_.apps_per_user, settings_.default_plan)
+    apps = Apps(floor.database, floor.control, floor.limits, policy)
+    meter = Meter(floor.database)
     keyring = Keyring(floor.database, apps)
     statistics = Statistics(floor.database)
     requests = Requests(floor.database)
@@ -49,10 +56,12 @@ def feature(floor: Floor) -> AppsFeature:
     async def start() -> None:
         statistics.requests.start()
         requests.logger.start()
+        meter.start()
 
     async def close() -> None:
         await statistics.requests.stop()
         await requests.logger.stop()
+        await meter.stop()
         await apps.stop()
 
     return AppsFeature(
@@ -74,4 +83,5 @@ def feature(floor: Floor) -> AppsFeature:
         statistics=statistics,
         requests=requests,
         settings=settings,
+        meter=meter,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
@@ -16,8 +16,9 @@ from pilotis.apps import key_store, keys, store
 from pilotis.apps.last_use import LastUse
 from pilotis.apps.new_keys import add_public_key, add_secret_key
 from pilotis.apps.store import LiveApp, StoredApp
-from pilotis.apps.types import App, AppChange, CopiedSettings, CreatedApp
+from pilotis.apps.types import App, AppChange, BranchOf, CopiedSettings, CreatedApp
 from pilotis.db.control import Control
+from pilotis.db.locks import lock_apps
 from pilotis.db.pool import Database
 from pilotis.db.topics import Topic, publish
 from pilotis.db.waiters import CONSOLE
@@ -25,6 +26,7 @@ from pilotis.http.api.principals import (
     OPERATOR,
     Actor,
     AppInfo,
+    Exceeded,
     InvalidPublicKeyError,
     InvalidSecretKeyError,
     OriginNotAllowedError,
@@ -35,15 +37,14 @@ from pilotis.http.api.principals import (
     UserInfo,
 )
 from pilotis.http.api.schemas import ItemPage, Paging
-from pilotis.kit import json
 from pilotis.kit.account_settings import AccountSettings
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.crypto import secret_hash
 from pilotis.kit.errors import ConflictError, NotFoundError
 from pilotis.kit.ids import uuid7
-from pilotis.limits import Limits, for_app
+from pilotis.limits import Limits, limits_in_force
 from pilotis.security.audit.service import record
-from pilotis.users.service import grant_role, require_app_creator
+from pilotis.users.service import ANYBODY, AppPolicy, copy_roles, grant_role, require_app_creator
 
 _KEYS_KEPT = 10_000
 _NOTE_SECONDS = 60.0
@@ -97,8 +98,9 @@ class CopiedApp(NamedTuple):
 class Apps:
     """Finds apps by id and by key, with a cache that is invalidated when an app or one of its keys changes."""
 
-    def __init__(self, database: Database, control: Control, limits: Limits) -> None:
+    def __init__(self, database: Database, control: Control, limits: Limits, policy: AppPolicy = ANYBODY) -> None:
         self._database = database
+        self._policy = policy
         self._limits = limits
         self._known_keys: OrderedDict[str, _KnownKey] = OrderedDict()
         self._known_apps: OrderedDict[UUID, AppInfo] = OrderedDict()
@@ -167,6 +169,10 @@ class Apps:
             await key_store.touch_secret_key(self._database, app.app_id, row.key_id)
         return SecretKey(app, user, role, row.key_id)
 
+    async def require_creator(self, connection: Connection, user_id: UUID) -> None:
+        """Raise `AppCreationNotAllowedError` for a console user that may not create another app."""
+        await require_app_creator(connection, user_id, self._policy)
+
     async def create(self, name: str, owner_id: UUID | None, actor: Actor = OPERATOR) -> CreatedApp:
         """Create an app with its schema, a public and a secret key.
 
@@ -175,8 +181,10 @@ class Apps:
         """
         async with self._database.transaction(CONSOLE) as connection:
             if owner_id is not None and actor.kind == "console_user":
-                await require_app_creator(connection, owner_id)
+                await self.require_creator(connection, owner_id)
             app_id, public_key = await _insert(connection, name, owner_id, actor)
+            if self._policy.default_plan is not None:
+                await store.assign_plan(connection, app_id, self._policy.default_plan)
             secret_key = await add_secret_key(connection, app_id, actor, owner_id, "first")
         return CreatedApp(app_id=app_id, name=name, public_key=public_key, secret_key=secret_key.key)
 
@@ -189,12 +197,22 @@ class Apps:
         app_id: UUID,
         *,
         with_secret_key: bool,
+        branch: BranchOf | None = None,
     ) -> CopiedApp:
-        """Create an app with the settings of another in the caller's transaction; it has keys of its own."""
+        """Create an app with the settings of another in the caller's transaction; it has keys of its own.
+
+        A branch has no secret key, which nobody would read, and the console users of its parent.
+        """
         _, public_key = await _insert(connection, settings.name, owner_id, actor, app_id)
+        if branch is not None:
+            await store.set_branch(connection, branch)
+        elif self._policy.default_plan is not None:
+            await store.assign_plan(connection, app_id, self._policy.default_plan)
         row = await store.set_copied_settings(connection, app_id, settings)
         secret_key = None
-        if with_secret_key:
+        if branch is not None:
+            await copy_roles(connection, branch.parent_id, app_id)
+        elif with_secret_key:
             secret_key = (await add_secret_key(connection, app_id, actor, owner_id, "first")).key
         return CopiedApp(app_info(row, self._limits), public_key, secret_key)
 
@@ -283,6 +301,38 @@ class Apps:
         days = self._limits.deleted_app_days
         return sum([await _purge(connection, app_id, days) for app_id in await store.apps_to_purge(connection, days)])
 
+    async def set_plan(self, connection: Connection, app_id: UUID, name: str | None, limits: str) -> None:
+        """Set an app's plan and the limits of it, a JSON object, in a transaction of `change`."""
+        for found in await store.set_plan(connection, app_id, name, limits):
+            await self.announce(connection, found)
+
+    async def set_plan_limits(self, connection: Connection, name: str, limits: str) -> int:
+        """Set the limits of a plan, a JSON object, for the apps that have it; return how many they are."""
+        apps = await store.apps_of_plan(connection, name)
+        await lock_apps(connection, apps)
+        for app_id in apps:
+            await self.set_plan(connection, app_id, name, limits)
+        return len(apps)
+
+    async def set_exceeded(self, connection: Connection, app_id: UUID, exceeded: str | None) -> None:
+        """Set which quota an app has used up, a JSON object, in a transaction of `change`."""
+        for found in await store.set_exceeded(connection, app_id, exceeded):
+            await self.announce(connection, found)
+
+    async def owners_of(self, connection: Connection, app_id: UUID) -> tuple[str, list[str]]:
+        """Return an app's name, and the addresses of its active owners."""
+        return await store.owners_of(connection, app_id)
+
+    async def delete_ended_branches(self, connection: Connection) -> None:
+        """Delete the branches that have expired, or whose parent is deleted; for a periodic task."""
+        for app_id in await store.ended_branches(connection):
+            with suppress(AppNotFoundError):
+                await self.delete(app_id, OPERATOR)
+
+    async def branches_of(self, connection: Connection, app_id: UUID) -> list[App]:
+        """Return the branches of an app that are not deleted, without a role."""
+        return [_app(row, "") for row in await store.branches_of(connection, app_id)]
+
     async def create_public_key(
         self, connection: Connection, app_id: UUID, name: str, allowed_origins: list[str], key_id: UUID | None = None
     ) -> str:
@@ -359,8 +409,9 @@ def app_info(row: LiveApp, server_limits: Limits) -> AppInfo:
         row.allow_id_password_login,
         row.allow_guest_login,
         list(row.enabled_oauth_providers),
-        for_app(server_limits, json.decode(row.limits.encode())),
+        limits_in_force(server_limits, row.plan_limits, row.limits),
         msgspec.json.decode(row.account_settings, type=AccountSettings),
+        None if row.exceeded is None else msgspec.json.decode(row.exceeded, type=Exceeded),
     )
 
 
@@ -379,6 +430,9 @@ def _app(row: StoredApp, role: str) -> App:
         updated_at=rfc3339(row.updated_at),
         deleted_at=optional_rfc3339(row.deleted_at),
         role=role,
+        parent_app_id=row.parent_app_id,
+        branch=row.branch,
+        expires_at=optional_rfc3339(row.expires_at),
     )
 
 

@@ -30,7 +30,7 @@ from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import account_settings, json
 from pilotis.kit.account_settings import SIGN_UP_METHODS, SecondFactorName
 from pilotis.kit.errors import Detail, ValidationError, invalid
-from pilotis.limits import PER_APP, Limits, contradiction, for_app, stricter, unit_of, zero_is_unlimited
+from pilotis.limits import PER_APP, Limits, contradiction, limits_in_force, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
 
 _ON_SIGN_UP_BYTES = 16 * 1024
@@ -170,7 +170,7 @@ class AppSettings:
             row = await store.update_limits(
                 connection, app_id, json.encode(own).decode(), [name for name in given if name not in own]
             )
-            if wrong := contradiction(for_app(self._limits, _own(row))):
+            if wrong := contradiction(limits_in_force(self._limits, row.plan_limits, row.limits)):
                 raise invalid(*wrong)
             await record(connection, app_id, actor, "limits.update", app_id, **given)
         return self._app_limits(row)
@@ -189,7 +189,7 @@ class AppSettings:
     def _app_limits(self, row: LiveApp) -> AppLimits:
         own = _own(row)
         server = msgspec.structs.asdict(self._limits)
-        in_force = msgspec.structs.asdict(for_app(self._limits, own))
+        in_force = msgspec.structs.asdict(limits_in_force(self._limits, row.plan_limits, row.limits))
         return AppLimits(
             {
                 name: Limit(

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection
 
-from pilotis.apps.types import CopiedSettings
+from pilotis.apps.types import BranchOf, CopiedSettings
 from pilotis.db import sharding
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
@@ -17,7 +17,10 @@ from pilotis.db.waiters import CONSOLE, UNAUTHENTICATED
 
 
 class LiveApp(msgspec.Struct, frozen=True):
-    """An app that is not deleted; `limits` and `account_settings` are its own, JSON objects."""
+    """An app that is not deleted; `limits` and `account_settings` are its own, JSON objects.
+
+    `plan_limits` are those of its plan, and `exceeded` is the quota of it that was used up: JSON objects.
+    """
 
     app_id: UUID
     name: str
@@ -28,6 +31,8 @@ class LiveApp(msgspec.Struct, frozen=True):
     enabled_oauth_providers: list[str]
     limits: str
     account_settings: str
+    plan_limits: str
+    exceeded: str | None
 
 
 class AppOfKey(LiveApp, frozen=True):
@@ -42,6 +47,9 @@ class StoredApp(LiveApp, frozen=True):
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
+    parent_app_id: UUID | None
+    branch: str | None
+    expires_at: datetime | None
 
 
 class AppOfUser(StoredApp, frozen=True):
@@ -207,6 +215,98 @@ async def set_copied_settings(connection: Connection, app_id: UUID, settings: Co
         settings.limits,
         settings.account_settings,
     )
+
+
+async def set_branch(connection: Connection, branch: BranchOf) -> None:
+    """Make a new app the branch of another."""
+    await connection.execute(
+        """
+        update pilotis.apps b set parent_app_id = p.app_id, branch = $3, expires_at = $4, plan = null,
+            plan_limits = p.plan_limits, exceeded = p.exceeded
+        from pilotis.apps p where b.app_id = $1 and p.app_id = $2
+        """,
+        branch.app_id,
+        branch.parent_id,
+        branch.name,
+        branch.expires_at,
+    )
+
+
+async def assign_plan(connection: Connection, app_id: UUID, name: str) -> None:
+    """Give a new app a plan, if there is one of this name."""
+    await connection.execute(
+        """
+        update pilotis.apps a set plan = p.name, plan_limits = p.limits from pilotis.plans p
+        where a.app_id = $1 and p.name = $2
+        """,
+        app_id,
+        name,
+    )
+
+
+async def set_plan(connection: Connection, app_id: UUID, name: str | None, limits: str) -> list[UUID]:
+    """Set the plan of an app, and its limits for the app and its branches; return all of them."""
+    rows = await connection.fetch(
+        """
+        update pilotis.apps set plan = case when app_id = $1 then $2 end, plan_limits = $3::jsonb, updated_at = now()
+        where app_id = $1 or parent_app_id = $1 returning app_id
+        """,
+        app_id,
+        name,
+        limits,
+    )
+    return [found for (found,) in rows]
+
+
+async def apps_of_plan(connection: Connection, name: str) -> list[UUID]:
+    """Return the apps that have a plan."""
+    rows = await connection.fetch("select app_id from pilotis.apps where plan = $1 order by app_id", name)
+    return [found for (found,) in rows]
+
+
+async def set_exceeded(connection: Connection, app_id: UUID, exceeded: str | None) -> list[UUID]:
+    """Set which quota an app has used up, for the app and its branches; return all of them."""
+    rows = await connection.fetch(
+        "update pilotis.apps set exceeded = $2::jsonb where app_id = $1 or parent_app_id = $1 returning app_id",
+        app_id,
+        exceeded,
+    )
+    return [found for (found,) in rows]
+
+
+async def owners_of(connection: Connection, app_id: UUID) -> tuple[str, list[str]]:
+    """Return an app's name, and the addresses of its active owners."""
+    rows = await connection.fetch(
+        """
+        select a.name, u.email from pilotis.apps a
+        join pilotis.app_users r on r.app_id = a.app_id and r.role = 'owner'
+        join pilotis.users u on u.user_id = r.user_id and u.is_active
+        where a.app_id = $1 order by u.email
+        """,
+        app_id,
+    )
+    return (rows[0]["name"] if rows else "", [row["email"] for row in rows])
+
+
+async def branches_of(connection: Connection, app_id: UUID) -> list[StoredApp]:
+    """Return the branches of an app that are not deleted."""
+    rows = await connection.fetch(
+        f"select {_STORED} from pilotis.apps where parent_app_id = $1 and deleted_at is null order by app_id", app_id
+    )
+    return [StoredApp(**row) for row in rows]
+
+
+async def ended_branches(connection: Connection) -> list[UUID]:
+    """Return the branches that have expired, or whose parent is deleted; those that are deleted are left out."""
+    rows = await connection.fetch(
+        """
+        select a.app_id from pilotis.apps a left join pilotis.apps p on p.app_id = a.parent_app_id
+        where a.parent_app_id is not null and a.deleted_at is null
+            and (a.expires_at < now() or p.app_id is null or p.deleted_at is not null)
+        order by a.app_id
+        """
+    )
+    return [app_id for (app_id,) in rows]
 
 
 async def _updated(connection: Connection, assignments: str, app_id: UUID, *values: object) -> StoredApp:

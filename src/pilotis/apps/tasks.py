@@ -11,9 +11,10 @@ from pilotis.jobs.tasks import on_connection
 
 
 def periodic(database: Database, apps: Apps, statistics: Statistics, requests: Requests) -> list[Periodic]:
-    """Return the tasks, which purge deleted apps after their grace period and delete old statistics."""
+    """Return the tasks, which delete branches that have expired, purge deleted apps, and delete old statistics."""
     return [
         on_connection(database, "apps.purge", 3600, apps.purge_deleted),
+        on_connection(database, "apps.expire_branches", 600, apps.delete_ended_branches),
         on_connection(database, "stats.expire", 6 * 3600, statistics.delete_old),
         on_connection(database, "requests.expire", 600, requests.delete_old),
     ]

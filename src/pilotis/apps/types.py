@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
@@ -34,7 +35,8 @@ class NewAppName(msgspec.Struct, forbid_unknown_fields=True):
 class App(msgspec.Struct, frozen=True, kw_only=True):
     """An app as console routes show it. `deleted_at` is set during the 7 days in which a deleted app can be restored.
 
-    `role` is the caller's: `owner`, `editor` or `viewer`.
+    `role` is the caller's: `owner`, `editor` or `viewer`. A branch has a `parent_app_id`, the name of the `branch`, and
+    the time when it is deleted, `expires_at`.
     """
 
     app_id: UUID
@@ -44,6 +46,9 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
     deleted_at: str | None
     role: str
+    parent_app_id: UUID | None = None
+    branch: str | None = None
+    expires_at: str | None = None
 
 
 class CreatedApp(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +58,15 @@ class CreatedApp(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     public_key: str
     secret_key: str
+
+
+class BranchOf(msgspec.Struct, frozen=True, kw_only=True):
+    """The id that a branch gets, the app of which it is one, the branch's name there, and when it is deleted."""
+
+    app_id: UUID
+    parent_id: UUID
+    name: str
+    expires_at: datetime
 
 
 class CopiedSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -69,3 +69,10 @@ class ImportsBusyError(UnavailableError):
 
     code = "IMPORTS_BUSY"
     message = "Other archives are being imported. Try again when they are done."
+
+
+class AppExistsError(ConflictError):
+    """409 `APP_EXISTS`: there is an app with the id of the archive's, or one that was deleted and not yet purged."""
+
+    code = "APP_EXISTS"
+    message = "The server has, or had within the last days, the app with this id. Import it as an app of its own."

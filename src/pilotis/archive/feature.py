@@ -31,6 +31,7 @@ from pilotis.kit.archiving import Archived, Copied, LeftOut
 from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
+from pilotis.plans.feature import PlansFeature
 from pilotis.security.feature import SecurityFeature
 from pilotis.teams.feature import TeamsFeature
 from pilotis.users.feature import UsersFeature
@@ -58,6 +59,7 @@ DECLARING: tuple[type[Feature], ...] = (
     WebhooksFeature,
     FunctionsFeature,
     WorkflowsFeature,
+    PlansFeature,
     EventsFeature,
 )
 """The features whose tables archives have, those first to whose tables others refer."""
@@ -69,6 +71,7 @@ class ArchiveFeature(Feature, frozen=True, kw_only=True, eq=False):
     described = (ArchiveEndpoints,)
     archived: ClassVar[Archived] = {
         "app_archives": LeftOut("an archive has no archives"),
+        "branches": LeftOut("branches are of the server that has them"),
         "jobs": LeftOut("work is done by the server that was asked for it"),
         "lanes": LeftOut("work is done by the server that was asked for it"),
         "schedules": LeftOut("what acts at times is switched on again at the copy"),
@@ -105,7 +108,7 @@ def feature(
         floor.base_url,
         folder,
     )
-    imports = AppImports(floor.database, archives, floor.room, floor.limits.archive_bytes, folder)
+    imports = AppImports(floor.database, apps.apps, archives, floor.room, floor.limits.archive_bytes, folder)
     return ArchiveFeature(
         name="archive",
         endpoints=[ArchiveEndpoints(requested, imports)],

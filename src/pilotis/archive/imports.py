@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 from asyncpg import Connection
 
+from pilotis.apps.service import Apps
 from pilotis.archive import request_store as store
 from pilotis.archive.errors import AppImportNotFoundError, ImportsBusyError
 from pilotis.archive.reader import Wanted
@@ -29,7 +30,6 @@ from pilotis.kit.clock import rfc3339
 from pilotis.kit.disk import DiskReserve
 from pilotis.kit.errors import PayloadTooLargeError, PilotisError, invalid
 from pilotis.kit.scratch import remove_remains, scratch
-from pilotis.users.service import require_app_creator
 
 MAX_IMPORTS = 2
 """Concurrent imports in one process."""
@@ -50,8 +50,11 @@ class _Upload(NamedTuple):
 class AppImports:
     """Receives archives and imports them, a few at a time."""
 
-    def __init__(self, database: Database, archives: Archives, room: DiskReserve, max_bytes: int, folder: Path) -> None:
+    def __init__(
+        self, database: Database, apps: Apps, archives: Archives, room: DiskReserve, max_bytes: int, folder: Path
+    ) -> None:
         self._database = database
+        self._apps = apps
         self._archives = archives
         self._room = room
         self._max_bytes = max_bytes
@@ -81,7 +84,7 @@ class AppImports:
         async with AsyncExitStack() as stack:
             stack.callback(self._end)
             async with self._database.transaction(CONSOLE) as connection:
-                await require_app_creator(connection, user_id)
+                await self._apps.require_creator(connection, user_id)
             folder = await stack.enter_async_context(scratch(self._folder))
             upload = await self._receive(body, folder / _FILE)
             async with self._database.transaction(CONSOLE) as connection:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from typing import IO, NamedTuple
 from uuid import UUID
@@ -18,10 +18,10 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.apps.service import Apps
-from pilotis.apps.types import CopiedSettings
+from pilotis.apps.types import BranchOf, CopiedSettings
 from pilotis.archive import changes, lines, store
 from pilotis.archive.changes import Change
-from pilotis.archive.errors import ArchiveKeyError, ArchiveTooNewError, InvalidArchiveError
+from pilotis.archive.errors import AppExistsError, ArchiveKeyError, ArchiveTooNewError, InvalidArchiveError
 from pilotis.archive.format import MAC, MANIFEST, MAX_MANIFEST_BYTES, ArchiveReader, Part
 from pilotis.archive.sealing import Passphrase, verify
 from pilotis.archive.store import NamedBlob
@@ -40,17 +40,9 @@ from pilotis.kit.ids import uuid7
 from pilotis.limits import PER_APP
 from pilotis.security.audit.service import record
 from pilotis.security.encryption.cipher import KEY_BYTES
-from pilotis.users.service import require_app_creator
 
 _MANIFEST = json.decoder(Manifest)
 _OCTETS = "application/octet-stream"
-
-
-class AppExistsError(ConflictError):
-    """409 `APP_EXISTS`: there is an app with the id of the archive's, or one that was deleted and not yet purged."""
-
-    code = "APP_EXISTS"
-    message = "The server has, or had within the last days, the app with this id. Import it as an app of its own."
 
 
 class Wanted(NamedTuple):
@@ -67,6 +59,9 @@ class Wanted(NamedTuple):
     same_id: bool = False
     with_secrets: bool = True
     with_secret_key: bool = True
+    branch: BranchOf | None = None
+    complete: Callable[[Connection], Awaitable[None]] | None = None
+    """Called in the transaction, when the app is there but for the bytes of its files."""
 
 
 class Reader:
@@ -84,7 +79,9 @@ class Reader:
         archive = await asyncio.to_thread(ArchiveReader, self._file)
         manifest, data_key = await asyncio.to_thread(self._opened, archive)
         source = manifest.app.app_id
-        change = Change(source, source if self._wanted.same_id else uuid7(), data_key, os.urandom(32))
+        branch = self._wanted.branch
+        target = source if self._wanted.same_id else branch.app_id if branch else uuid7()
+        change = Change(source, target, data_key, os.urandom(32))
         connection = await self._sources.database.dedicated(name="archive", statement_seconds=0)
         try:
             async with connection.transaction():
@@ -136,7 +133,7 @@ class Reader:
             raise AppExistsError
         settings = _settings(manifest, wanted.name)
         if wanted.owner_id is not None and wanted.actor.kind == "console_user":
-            await require_app_creator(connection, wanted.owner_id)
+            await self._apps.require_creator(connection, wanted.owner_id)
         copied = await self._apps.create_copy(
             connection,
             settings,
@@ -144,6 +141,7 @@ class Reader:
             wanted.actor,
             change.target,
             with_secret_key=wanted.with_secret_key,
+            branch=wanted.branch,
         )
         app = copied.app
         if change.data_key is not None:
@@ -166,6 +164,8 @@ class Reader:
                 "The archive is damaged: its rules or views name what its tables do not have."
             ) from None
         await store.finish(connection, sources.copied, change.target)
+        if wanted.branch:
+            await store.branch(connection, sources.copied, change.target, change.source)
         await record(
             connection,
             app.app_id,
@@ -175,6 +175,8 @@ class Reader:
             source=str(change.source),
             rows=sum(rows.values()),
         )
+        if wanted.complete:
+            await wanted.complete(connection)
         missing = await _Blobs(sources.blobs, archive, change.target).put_all(
             store.each_blob(connection, change.target, sources.copied), manifest.missing_blobs
         )

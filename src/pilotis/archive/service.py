@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
+from asyncpg import Connection
+
 from pilotis.apps.service import Apps
+from pilotis.apps.types import BranchOf
+from pilotis.archive.errors import AppExistsError
 from pilotis.archive.format import ArchiveWriter
 from pilotis.archive.reader import Reader, Wanted
-from pilotis.archive.types import Exported, Imported
+from pilotis.archive.types import Contents, Exported, Imported
 from pilotis.archive.writer import Sources, Writer
 from pilotis.http.api.principals import Actor
 from pilotis.kit.disk import DiskReserve
@@ -55,3 +61,28 @@ class Archives:
             path = place / "app.pilotis"
             await self.export(app_id, path, actor, passphrase)
             return await self.import_(path, Wanted(name, owner_id, actor, passphrase))
+
+    async def branch(
+        self,
+        name: str,
+        branch: BranchOf,
+        contents: Contents,
+        actor: Actor,
+        folder: Path,
+        complete: Callable[[Connection], Awaitable[None]],
+    ) -> None:
+        """Make a branch of an app, whose archive is in `folder` meanwhile; `complete` is part of its transaction.
+
+        Does nothing if a process that died has made it.
+        """
+        passphrase = secrets.token_urlsafe()
+        async with scratch(folder) as place:
+            path = place / "app.pilotis"
+            with ArchiveWriter(path) as archive:
+                writer = Writer(
+                    self._sources, branch.parent_id, archive, passphrase, with_secrets=True, contents=contents
+                )
+                await writer.write()
+            wanted = Wanted(name, None, actor, passphrase, branch=branch, complete=complete)
+            with suppress(AppExistsError):
+                await self.import_(path, wanted)

@@ -127,6 +127,15 @@ async def finish(connection: Connection, tables: Sequence[tuple[str, Copied]], a
             await connection.execute(statement, app_id)
 
 
+async def branch(
+    connection: Connection, tables: Sequence[tuple[str, Copied]], branch_id: UUID, parent_id: UUID
+) -> None:
+    """Run what features declare to give a branch from its parent on this server."""
+    for _, copied in tables:
+        for statement in copied.branching:
+            await connection.execute(statement, branch_id, parent_id)
+
+
 async def has_app(connection: Connection, app_id: UUID) -> bool:
     """Return whether there is an app with this id, deleted ones included."""
     found: bool = await connection.fetchval("select exists (select from pilotis.apps where app_id = $1)", app_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -11,6 +11,21 @@ FORMAT = 1
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Contents(NamedTuple):
+    """What an archive has besides the definitions of an app: the rows of its tables, its members, files and sites."""
+
+    rows: bool = True
+    members: bool = True
+    files: bool = True
+
+    def has(self, part: str) -> bool:
+        """Whether the archive has what a feature declares as this part; see `Copied`."""
+        return part == "definition" or (self.members if part == "members" else self.files)
+
+
+WHOLE = Contents()
 
 
 class ArchivePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

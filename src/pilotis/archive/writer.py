@@ -18,7 +18,7 @@ from pilotis.archive import store
 from pilotis.archive.errors import ArchiveInterruptedError, ArchiveKeyError
 from pilotis.archive.format import MAC, MANIFEST, ArchiveWriter, GzipPart
 from pilotis.archive.sealing import Passphrase, signature
-from pilotis.archive.types import FORMAT, ArchivedApp, ArchivePart, Exported, Manifest
+from pilotis.archive.types import FORMAT, WHOLE, ArchivedApp, ArchivePart, Contents, Exported, Manifest
 from pilotis.blobs.errors import BlobNotFoundError
 from pilotis.blobs.protocol import BlobStore
 from pilotis.data.tables.service import Tables
@@ -50,13 +50,22 @@ class Writer:
     """Writes one archive."""
 
     def __init__(
-        self, sources: Sources, app_id: UUID, archive: ArchiveWriter, passphrase: str | None, *, with_secrets: bool
+        self,
+        sources: Sources,
+        app_id: UUID,
+        archive: ArchiveWriter,
+        passphrase: str | None,
+        *,
+        with_secrets: bool,
+        contents: Contents = WHOLE,
     ) -> None:
         self._sources = sources
         self._app_id = app_id
         self._archive = archive
         self._passphrase = Passphrase.new(passphrase) if passphrase is not None else None
         self._with_secrets = with_secrets
+        self._contents = contents
+        self._copied = [(table, how) for table, how in sources.copied if contents.has(how.part)]
         self._parts: list[ArchivePart] = []
         self._left_out: list[str] = []
         self._missing = 0
@@ -101,14 +110,15 @@ class Writer:
         sealed = await self._sealed_key(has_key=app.has_key)
         # Since the snapshot no more is read than what it has: the moment is that of the first statement.
         moment, schema = rfc3339(now()), await store.schema_number(connection)
-        for table, how in sources.copied:
+        for table, how in self._copied:
             await self._copy_table(connection, table, how)
         await self._copy_rows(connection)
 
         async def keep(data: bytes) -> None:
             await asyncio.to_thread(named.write, data)
 
-        await store.copy_query_out(connection, store.blobs_query(app_id, sources.copied), keep)
+        if any(how.blobs for _, how in self._copied):
+            await store.copy_query_out(connection, store.blobs_query(app_id, self._copied), keep)
         self._left_out += [f"{table}: {how.why}" for table, how in sources.tables.items() if isinstance(how, LeftOut)]
         return Manifest(
             format=FORMAT,
@@ -156,6 +166,9 @@ class Writer:
             if table.is_migrating:
                 raise ArchiveInterruptedError(f"A column of {table.title} is being encrypted. Try again later.")
             part = _Compressed(self._archive, f"rows/{table.table_id.hex}.copy.gz")
+            if not self._contents.rows:
+                self._parts.append(await part.end(0, table.columns))
+                continue
             try:
                 rows = await store.copy_query_out(connection, table.query, part.write)
             except (asyncpg.UndefinedColumnError, asyncpg.UndefinedTableError):

@@ -23,7 +23,7 @@ _LONGEST_NAME = 100
 
 @click.group()
 def app() -> None:
-    """Create, list, export, import and clone apps."""
+    """Create, list, export, import and clone apps, and give them plans."""
 
 
 @command(app)
@@ -123,6 +123,17 @@ def clone(place: Place, app_id: UUID, name: str, owner: str | None) -> Outcome:
 
     with _reported(folder):
         return _imported(place.run(work))
+
+
+@command(app)
+@click.argument("app_id", type=click.UUID, metavar="APP", help="The app's id.")
+@click.argument("name", metavar="PLAN", help="The plan's name, or `none`.")
+async def plan(on: Session, app_id: UUID, name: str) -> Outcome:
+    """Give an app a plan, or none."""
+    from pilotis.plans.feature import PlansFeature
+
+    await on.features.get(PlansFeature).plans.assign(app_id, None if name == "none" else name)
+    return Outcome({"app_id": app_id, "plan": name}, [f"The app has the plan {name}."])
 
 
 def require_name(name: str) -> None:

@@ -18,11 +18,11 @@ from pilotis.cli.project_app_settings import AppSettings
 from pilotis.cli.project_base import Definitions
 from pilotis.cli.project_channels import Channels
 from pilotis.cli.project_part import AppOnServer, Part
-from pilotis.cli.project_plan import Step
 from pilotis.cli.project_programs import Functions, Workflows
 from pilotis.cli.project_storages import Storages
 from pilotis.cli.project_tables import Tables
 from pilotis.cli.remote import on_app
+from pilotis.kit.definition_plan import Step
 from pilotis.serve.errors import CommandError
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from pilotis.cli import definitions
 from pilotis.cli.project_base import Definitions
 from pilotis.cli.project_part import Part
-from pilotis.cli.project_plan import Step
 from pilotis.cli.remote import RejectedError
+from pilotis.kit.definition_plan import Step
 from pilotis.serve.errors import CommandError
 
 FILE_NAME = "channels.yaml"

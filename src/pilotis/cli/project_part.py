@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pilotis.cli.login import SignedIn
 from pilotis.cli.project_base import Definitions
-from pilotis.cli.project_plan import Step, plan
+from pilotis.kit.definition_plan import Step, plan
 
 
 class AppOnServer(SignedIn):

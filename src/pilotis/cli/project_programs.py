@@ -19,13 +19,13 @@ from pilotis.cli.function_files import FILE_NAME, read_files, read_settings
 from pilotis.cli.functions import upload
 from pilotis.cli.project_base import Definitions
 from pilotis.cli.project_part import AppOnServer, Part, new_file
-from pilotis.cli.project_plan import Step
 from pilotis.cli.remote import RejectedError
-from pilotis.cli.workflows import FIELDS, named, pages
+from pilotis.cli.workflows import FIELDS, pages
 from pilotis.functions.runtime.policy import Runtime
 from pilotis.functions.sources import of_files
 from pilotis.functions.types import DEFAULT_SCOPES
 from pilotis.hosting.paths import check_file_path
+from pilotis.kit.definition_plan import Step, named
 from pilotis.kit.errors import PilotisError
 from pilotis.serve.errors import CommandError
 from pilotis.workflows.types import Step as WorkflowStep

@@ -10,7 +10,8 @@ from typing import Any
 from pilotis.cli import definitions
 from pilotis.cli.project_base import Definitions
 from pilotis.cli.project_part import AppOnServer, Part, new_file
-from pilotis.cli.project_plan import (
+from pilotis.cli.remote import RejectedError
+from pilotis.kit.definition_plan import (
     Step,
     alone,
     canonical,
@@ -19,7 +20,6 @@ from pilotis.cli.project_plan import (
     without_references,
     written,
 )
-from pilotis.cli.remote import RejectedError
 from pilotis.serve.errors import CommandError
 
 _FIELDS = {"title", "was", "schema", "access_level", "unique", "rules"}

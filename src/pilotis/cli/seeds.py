@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from pilotis.cli.project_part import AppOnServer
-from pilotis.cli.project_plan import in_order_of_dropping
 from pilotis.cli.project_tables import Tables
 from pilotis.cli.remote import RejectedError
+from pilotis.kit.definition_plan import in_order_of_dropping
 from pilotis.serve.errors import CommandError
 
 _ROWS = 500

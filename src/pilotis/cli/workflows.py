@@ -17,6 +17,7 @@ from pilotis.cli import definitions
 from pilotis.cli.login import SignedIn
 from pilotis.cli.remote import RejectedError, Remote, json_data, on_app
 from pilotis.kit.clock import rfc3339
+from pilotis.kit.definition_plan import named
 from pilotis.serve.errors import CommandError
 
 _PAGE_SIZE = 100
@@ -277,21 +278,6 @@ def _path(workflow: dict[str, Any]) -> str:
 def _key() -> dict[str, str]:
     """Return a header by which a request that is sent again after a lost connection has its effect once."""
     return {"Idempotency-Key": str(uuid4())}
-
-
-def named(step: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """Return a step with its function's name in place of the id, which only this app has."""
-    told = dict(step)
-    if step.get("function_id"):
-        told["function_id"] = names.get(step["function_id"], step["function_id"])
-    if step.get("branches"):
-        told["branches"] = [
-            {**branch, "steps": [named(inner, names) for inner in branch["steps"]]} for branch in step["branches"]
-        ]
-    if tools := (step.get("config") or {}).get("tools"):
-        tools = [{**tool, "function_id": names.get(tool["function_id"], tool["function_id"])} for tool in tools]
-        told["config"] = {**step["config"], "tools": tools}
-    return told
 
 
 def _invalid(definition: definitions.Definition, errors: list[dict[str, Any]]) -> CommandError:

@@ -29,6 +29,7 @@ from pilotis.functions.feature import FunctionsFeature
 from pilotis.hosting.feature import HostingFeature
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.api.schemas import Paging
+from pilotis.plans.feature import PlansFeature
 from pilotis.user_accounts.feature import UserAccountsFeature
 from pilotis.users.feature import UsersFeature
 from pilotis.webhooks.feature import WebhooksFeature
@@ -62,6 +63,7 @@ def feature(
     webhooks: WebhooksFeature,
     workflows: WorkflowsFeature,
     dead_jobs: DeadJobsFeature,
+    plans: PlansFeature,
 ) -> ConsoleFeature:
     """Return the feature."""
     assets = Assets()
@@ -99,7 +101,8 @@ def feature(
             "deliveries": webhooks.deliveries.by_day,
             "deployments": hosting.hosting.deployments.by_day,
         }
-        return await usage_of(floor.database, app.app_id, days, totals, by_day)
+        quotas = await plans.plans.quotas(app.app_id)
+        return await usage_of(floor.database, app.app_id, days, totals, by_day, quotas)
 
     return ConsoleFeature(
         name="console",

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.accounts.passkeys.types import PasskeySignIn
+from pilotis.plans.types import QuotaUse
 from pilotis.user_accounts.types import UserSecondFactor
 from pilotis.users.types import Email, Password
 
@@ -104,13 +105,17 @@ class DayUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """How many sites, functions, workflows and webhooks an app has, and what happened by day, oldest first."""
+    """How many sites, functions, workflows and webhooks an app has, and what happened by day, oldest first.
+
+    `quotas` are those of its plan, or of the plan of its parent, with what was used of each.
+    """
 
     sites: int
     functions: int
     workflows: int
     webhooks: int
     by_day: list[DayUsage]
+    quotas: list[QuotaUse]
 
 
 class ContextEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,10 +10,16 @@ from pilotis.console.types import DayUsage, Usage
 from pilotis.db import daily
 from pilotis.db.pool import Database
 from pilotis.kit.clock import now
+from pilotis.plans.types import QuotaUse
 
 
 async def usage_of(
-    database: Database, app_id: UUID, days: int, totals: Mapping[str, str], by_day_of: Mapping[str, str]
+    database: Database,
+    app_id: UUID,
+    days: int,
+    totals: Mapping[str, str],
+    by_day_of: Mapping[str, str],
+    quotas: list[QuotaUse],
 ) -> Usage:
     """Return how many things of each kind an app has, and what happened on each of the last `days` days.
 
@@ -27,4 +33,5 @@ async def usage_of(
             # A day may begin between the question and now.
             if count.day in by_day:
                 by_day[count.day] |= {name: count.total, f"failed_{name}": count.failed}
-    return Usage(**counted.totals, by_day=[DayUsage(date=day, **counts) for day, counts in by_day.items()])
+    days_used = [DayUsage(date=day, **counts) for day, counts in by_day.items()]
+    return Usage(**counted.totals, by_day=days_used, quotas=quotas)

@@ -59,6 +59,7 @@ class FilesFeature(Feature, frozen=True, kw_only=True, eq=False):
             fresh=["storage_id"],
         ),
         "files": Copied(
+            part="files",
             columns="storage_id file_id parent_id path name is_folder is_fixed blob_id mime_type size sha256 version"
             " creator created_at updated_at",
             fresh=["storage_id", "file_id", "parent_id"],

@@ -32,7 +32,7 @@ from pilotis.functions.runtime.pool import Pool
 from pilotis.functions.runtime.types import PoolSettings, default_sandboxes
 from pilotis.functions.service import Functions
 from pilotis.functions.sources import check_packed
-from pilotis.functions.store import FORGET_MISSING_VERSIONS
+from pilotis.functions.store import FORGET_MISSING_VERSIONS, KEEP_EGRESS
 from pilotis.functions.streams import FunctionStreams
 from pilotis.functions.tasks import periodic
 from pilotis.functions.triggers import Triggers
@@ -62,6 +62,7 @@ class FunctionsFeature(Feature, frozen=True, kw_only=True, eq=False):
             columns="function_id name description runtime entrypoint invoke_access scopes timeout_seconds memory_mb"
             " egress_hosts is_active active_version latest_version created_at updated_at oauth_scope",
             replaced={"egress_mode": "none"},
+            branching=[KEEP_EGRESS],
             checks={"timeout_seconds": within(0, 3600), "memory_mb": within(1, 4096)},
         ),
         "function_versions": Copied(
@@ -141,7 +142,7 @@ def feature(
         floor.control.publish_soon(Topic.NEWS, f"{app_id}:{function_id}")
 
     news = News()
-    records = Records(database, floor.events, written)
+    records = Records(database, floor.events, written, apps.meter.called)
     variables = Variables(database, floor.secrets)
     registries = Registries(settings.functions_npm_registry, settings.functions_pypi_index)
     folders = PackageFolders(Path(settings.data_dir) / "functions" / "packages")

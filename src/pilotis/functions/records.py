@@ -66,9 +66,19 @@ class Records(BufferedWriter):
 
     what = "records of functions"
 
-    def __init__(self, database: Database, events: Events, written: Callable[[UUID, UUID], None]) -> None:
-        """`written` is called with the app and the id of each function that has new records."""
+    def __init__(
+        self,
+        database: Database,
+        events: Events,
+        written: Callable[[UUID, UUID], None],
+        metered: Callable[[UUID, int], None],
+    ) -> None:
+        """`written` is called with the app and the id of each function that has new records.
+
+        `metered` is called with the app and the milliseconds of each call.
+        """
         super().__init__(seconds=1.0)
+        self._metered = metered
         self._written = written
         self._database = database
         self._events = events
@@ -85,6 +95,7 @@ class Records(BufferedWriter):
         """Count a call, and buffer its record if it is to be stored."""
         outcome, finished = ran.outcome, datetime.now(UTC)
         self._measure(record.runtime, ran)
+        self._metered(record.app_id, max(1, int(outcome.duration * 1000)))
         minute = finished.replace(second=0, microsecond=0)
         if minute != self._minute:
             self._minute = minute

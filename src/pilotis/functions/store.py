@@ -555,6 +555,12 @@ async def revise(connection: Connection, app_id: UUID, function_id: UUID) -> Non
     )
 
 
+KEEP_EGRESS = """
+    update pilotis.functions b set egress_mode = f.egress_mode from pilotis.functions f
+    where b.app_id = $1 and f.app_id = $2 and f.function_id = b.function_id
+"""
+"""The statement by which the functions of a branch, `$1`, may reach what those of its parent, `$2`, may."""
+
 FORGET_MISSING_VERSIONS = """
     update pilotis.functions f set active_version = null
     where f.app_id = $1 and f.active_version is not null and not exists (

@@ -38,27 +38,34 @@ class HostingFeature(Feature, frozen=True, kw_only=True, eq=False):
     )
     archived: ClassVar[Archived] = {
         "web_storages": Copied(
+            part="files",
             columns="storage_id slug name description promote_mode not_found_mode clean_urls retain qa_password_hash"
             " production_id qa_id last_version created_at updated_at",
             checks={"qa_password_hash": check_password_hash, "slug": check_slug},
             renamed={"slug": slug_of},
         ),
         "web_blobs": Copied(
-            columns="sha256 blob_id size created_at last_used_at", blobs=BlobColumns("blob_id", "size", "sha256")
+            part="files",
+            columns="sha256 blob_id size created_at last_used_at",
+            blobs=BlobColumns("blob_id", "size", "sha256"),
         ),
         "web_deployments": Copied(
+            part="files",
             columns="deployment_id storage_id version status source target base_id manifest_hash file_count total_size"
             " uploaded_size added changed removed message warnings created_at ready_at production_until",
             replaced={"actor_kind": "operator"},
             where="t.status = 'ready'",
         ),
         "web_files": Copied(
+            part="files",
             columns="deployment_id path sha256 size content_type",
             checks={"path": check_file_path, "content_type": check_content_type},
             where="exists (select from pilotis.web_deployments d where d.app_id = t.app_id"
             " and d.deployment_id = t.deployment_id and d.status = 'ready')",
         ),
-        "web_page_metas": Copied(columns="storage_id path title description image og_type extra created_at updated_at"),
+        "web_page_metas": Copied(
+            part="files", columns="storage_id path title description image og_type extra created_at updated_at"
+        ),
         "web_promotions": LeftOut("the history of promotions is of its server"),
         "web_domains": LeftOut("a domain is verified for the server to which it leads"),
         "web_freed_slugs": LeftOut("names of sites are the server's"),

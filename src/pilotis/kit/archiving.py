@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,9 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     without an app: a copy gets others there, and `renamed` makes the names that a server has once. Only rows `where`
     the condition holds of the row `t` are copied. `finishing` are statements with the app's id as `$1`, run after all
     rows.
+
+    `part` says of what the rows are: a branch may leave members and files out. `branching` are statements that give a
+    branch what a stranger's archive may not bring: the branch's id is `$1`, that of its parent on this server `$2`.
     """
 
     columns: str
@@ -49,6 +52,8 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     blobs: BlobColumns | None = None
     where: str = ""
     finishing: Sequence[str] = ()
+    branching: Sequence[str] = ()
+    part: Literal["definition", "members", "files"] = "definition"
 
     @property
     def names(self) -> list[str]:

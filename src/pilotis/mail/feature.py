@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from pilotis.apps.feature import AppsFeature
 from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.kit.archiving import Archived, Copied, LeftOut
@@ -42,13 +43,14 @@ class MailFeature(Feature, frozen=True, kw_only=True, eq=False):
     """Sets what calls an app's function that sends its mails."""
 
 
-def feature(floor: Floor) -> MailFeature:
+def feature(floor: Floor, apps: AppsFeature) -> MailFeature:
     """Return the feature."""
     host = urlsplit(floor.base_url).hostname or ""
     configured = server_mail(floor.settings.smtp_url, floor.settings.mail_from, floor.settings.mail_reply_to)
     settings = SettingsOfMail(floor.database, floor.secrets, lambda: floor.outgoing, configured, floor.limits)
     relays = Relays(lambda: floor.outgoing, host if host.strip("0123456789.") and ":" not in host else "localhost")
-    sender = Sender(floor.database, settings, floor.secrets, floor.jobs, relays)
+
+    sender = Sender(floor.database, settings, floor.secrets, floor.jobs, relays, apps.meter.mailed)
     mails = Mails(
         floor.database,
         settings,

@@ -37,8 +37,16 @@ class Sender:
     """
 
     def __init__(
-        self, database: Database, settings: SettingsOfMail, secrets: Secrets, jobs: Jobs, relays: Relays
+        self,
+        database: Database,
+        settings: SettingsOfMail,
+        secrets: Secrets,
+        jobs: Jobs,
+        relays: Relays,
+        metered: Callable[[UUID], None],
     ) -> None:
+        """`metered` is called with the app of each mail that was sent."""
+        self._metered = metered
         self._database = database
         self._settings = settings
         self._secrets = secrets
@@ -79,6 +87,8 @@ class Sender:
             if state == "deferred":
                 at = clock.now() + timedelta(seconds=GAPS[mail.attempts])
                 await self._jobs.enqueue(connection, self.kind, app_id, job.payload, key=str(mail_id), run_at=at)
+        if state == "sent":
+            self._metered(app_id)
 
     async def _attempt(self, app_id: UUID, sending: Sending, mail: FullMail) -> tuple[State, str, bool]:
         """Send a mail, and return its new state, the relay's reply, and whether the relay knows no such address."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from datetime import timedelta
+from html import escape
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -366,6 +367,14 @@ class OperatorMail(NamedTuple):
         composed = compose(language, purpose, {"app.name": "Pilotis", "link": link, "expires": lifetime})
         body = Body(composed.text, composed.html)
         message = build(uuid7(), self.relay.sender, self.relay.reply_to, recipient, language, composed.subject, body)
+        await self.relays.send(self.relay, message, recipient)
+
+    async def notify(self, recipient: str, subject: str, text: str) -> None:
+        """Send a notice at once, or nothing without a server; raises `DeferredError` or `RejectedError`."""
+        if self.relay is None:
+            return
+        body = Body(text, f"<p>{escape(text)}</p>")
+        message = build(uuid7(), self.relay.sender, self.relay.reply_to, recipient, "en", subject, body)
         await self.relays.send(self.relay, message, recipient)
 
 

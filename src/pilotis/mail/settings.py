@@ -10,11 +10,10 @@ from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import OutgoingError, OutgoingFailure
-from pilotis.kit import json
 from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.kit.mail_addresses import Sender, is_address, parse_sender
 from pilotis.kit.smtp_urls import SmtpServer, parse_smtp_url
-from pilotis.limits import Limits, for_app
+from pilotis.limits import Limits, limits_in_force
 from pilotis.mail import store
 from pilotis.mail.relays import Relay
 from pilotis.mail.store import AppMail, StoredSettings
@@ -64,7 +63,9 @@ class SettingsOfMail:
     async def read(self, app: AppInfo) -> MailSettings:
         """Return how an app's mails are sent, without the password."""
         row = await store.settings(self._database.of(app.app_id), app.app_id)
-        source: Source = "app" if row else "server" if self._server else "mailbox"
+        found = await store.app(self._database.of(app.app_id), app.app_id)
+        is_branch = found is not None and found.is_branch
+        source: Source = "app" if row else "server" if self._server and not is_branch else "mailbox"
         return MailSettings(
             source=source,
             smtp_url=row.smtp_url if row else None,
@@ -104,11 +105,14 @@ class SettingsOfMail:
         found = await store.app(self._database.of(app_id), app_id)
         if found is None:
             raise NotFoundError
+        if found.is_branch and found.smtp_url is None:
+            # Members of a copy have the addresses of real ones.
+            return Sending(found.name, None, 0)
         if found.hook is not None:
             return Sending(found.name, None, 0, found.hook)
         if found.smtp_url is not None:
             return Sending(found.name, await self._own(app_id, found), 0)
-        limits = for_app(self._limits, json.decode(found.limits.encode()))
+        limits = limits_in_force(self._limits, found.plan_limits, found.limits)
         relay = None if self._server is None else _with_name(self._server, found.name)
         return Sending(found.name, relay, limits.mail_per_day if relay else 0)
 

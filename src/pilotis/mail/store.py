@@ -26,7 +26,7 @@ class StoredSettings(msgspec.Struct, frozen=True):
 
 
 class AppMail(msgspec.Struct, frozen=True):
-    """An app's name, its own SMTP server if it has one, and the function that sends its mails instead."""
+    """An app's name, its own SMTP server if it has one, the function that sends its mails instead, and what it is."""
 
     name: str
     smtp_url: str | None
@@ -35,6 +35,8 @@ class AppMail(msgspec.Struct, frozen=True):
     mail_reply_to: str | None
     limits: str
     hook: UUID | None
+    is_branch: bool
+    plan_limits: str
 
 
 class StoredMail(msgspec.Struct, frozen=True):
@@ -99,7 +101,8 @@ async def app(connection: TenantDatabase, app_id: UUID) -> AppMail | None:
     row = await connection.fetchrow(
         """
         select a.name, s.smtp_url, s.password, s.mail_from, s.mail_reply_to, a.limits,
-            (a.account_settings -> 'hooks' ->> 'send_mail')::uuid as hook
+            (a.account_settings -> 'hooks' ->> 'send_mail')::uuid as hook, a.parent_app_id is not null as is_branch,
+            a.plan_limits
         from pilotis.apps a left join pilotis.mail_settings s using (app_id)
         where a.app_id = $1 and a.deleted_at is null
         """,

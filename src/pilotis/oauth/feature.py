@@ -116,7 +116,7 @@ class OAuthFeature(Feature, frozen=True, kw_only=True, eq=False):
             secrets=[SecretColumn("client_secret", Purpose.OAUTH_SOCIAL_SECRET, "{provider}")],
         ),
         "member_identities": Copied(
-            columns="provider subject member_id email email_verified picture created_at last_used_at"
+            part="members", columns="provider subject member_id email email_verified picture created_at last_used_at"
         ),
         "oauth_resources": LeftOut("a resource is one app's on its server; register it again"),
         "oauth_logos": LeftOut("logos are fetched and checked by their server"),

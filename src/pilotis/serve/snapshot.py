@@ -53,7 +53,7 @@ async def _back_up(settings: Settings, connect_arguments: dict[str, Any]) -> str
             made = await base.create(place, connect_arguments)
     except (BackupError, OSError) as error:
         raise CommandError(f"There is no backup from before the migration: {error} {_ADVICE}") from error
-    return f"The database of before is the backup {made.backup_id}."
+    return f"The database of before is the backup {made.backup.backup_id}."
 
 
 async def _copy(settings: Settings, address: dict[str, Any], directory: Path) -> None:

@@ -21,8 +21,8 @@ class TeamsFeature(Feature, frozen=True, kw_only=True, eq=False):
     described = (TeamEndpoints, TeamAdministration)
     archived: ClassVar[Archived] = {
         "team_settings": Copied(columns="members_create"),
-        "teams": Copied(columns="team_id name slug data created_by created_at"),
-        "team_members": Copied(columns="team_id member_id roles joined_at"),
+        "teams": Copied(columns="team_id name slug data created_by created_at", part="members"),
+        "team_members": Copied(columns="team_id member_id roles joined_at", part="members"),
         "team_invitations": LeftOut("invitations are for the server that sent them"),
     }
 

@@ -13,6 +13,8 @@ from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database
 from pilotis.users.types import RoleName
 
+_BRANCHES = "select app_id from pilotis.apps where parent_app_id = $1"
+
 
 class UserOnApp(msgspec.Struct, frozen=True):
     """A console user with its role on an app, and when it got one."""
@@ -83,7 +85,10 @@ async def roles_of(connection: Connection, user_id: UUID) -> dict[UUID, str]:
 
 
 async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> UserOnApp | None:
-    """Change a user's role on an app and return the user with it; None if the user has no role."""
+    """Change a user's role on an app and its branches, and return the user with it; None if the user has no role."""
+    await connection.execute(
+        f"update pilotis.app_users set role = $3 where user_id = $2 and app_id in ({_BRANCHES})", app_id, user_id, role
+    )
     row = await connection.fetchrow(
         """
         update pilotis.app_users r set role = $3 from pilotis.users u
@@ -98,13 +103,16 @@ async def update_role(connection: Connection, app_id: UUID, user_id: UUID, role:
 
 
 async def delete_role(connection: Connection, app_id: UUID, user_id: UUID) -> bool:
-    """Remove a user's role on an app and revoke its secret keys for it; False if the user has no role."""
+    """Remove a user's role on an app and its branches, and revoke its secret keys there; False if it has no role."""
+    await connection.execute(
+        f"delete from pilotis.app_users where user_id = $2 and app_id in ({_BRANCHES})", app_id, user_id
+    )
     tag = await connection.execute("delete from pilotis.app_users where app_id = $1 and user_id = $2", app_id, user_id)
     # Otherwise they would work again if the user got a role later.
     await connection.execute(
-        """
+        f"""
         update pilotis.secret_keys set revoked_at = now()
-        where app_id = $1 and user_id = $2 and revoked_at is null
+        where (app_id = $1 or app_id in ({_BRANCHES})) and user_id = $2 and revoked_at is null
         """,
         app_id,
         user_id,
@@ -113,7 +121,19 @@ async def delete_role(connection: Connection, app_id: UUID, user_id: UUID) -> bo
 
 
 async def insert_role(connection: Connection, app_id: UUID, user_id: UUID, role: str) -> bool:
-    """Grant a user a role on an app; False, without a change, if it already has one."""
+    """Grant a user a role on an app and its branches; False, without a change, if it already has one on the app."""
+    await connection.execute(
+        f"""
+        insert into pilotis.app_users (app_id, user_id, role)
+        select b.app_id, $2, $3 from ({_BRANCHES}) b where not exists (
+            select from pilotis.app_users r where r.app_id = $1 and r.user_id = $2
+        )
+        on conflict (app_id, user_id) do nothing
+        """,
+        app_id,
+        user_id,
+        role,
+    )
     tag = await connection.execute(
         """
         insert into pilotis.app_users (app_id, user_id, role) values ($1, $2, $3)
@@ -124,6 +144,28 @@ async def insert_role(connection: Connection, app_id: UUID, user_id: UUID, role:
         role,
     )
     return tag == "INSERT 0 1"
+
+
+async def copy_roles(connection: Connection, app_id: UUID, branch_id: UUID) -> None:
+    """Make the roles on a branch those on its parent."""
+    await connection.execute(
+        """
+        delete from pilotis.app_users b where b.app_id = $2 and not exists (
+            select from pilotis.app_users r where r.app_id = $1 and r.user_id = b.user_id
+        )
+        """,
+        app_id,
+        branch_id,
+    )
+    await connection.execute(
+        """
+        insert into pilotis.app_users (app_id, user_id, role)
+        select $2, user_id, role from pilotis.app_users where app_id = $1 order by user_id
+        on conflict (app_id, user_id) do update set role = excluded.role
+        """,
+        app_id,
+        branch_id,
+    )
 
 
 async def claim_ownerless_apps(connection: Connection, user_id: UUID) -> list[UUID]:

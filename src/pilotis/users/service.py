@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -481,15 +481,33 @@ class AppCreationNotAllowedError(ForbiddenError):
     message = "You may not create apps. The operator of the server can allow it with `pilotis user allow-apps`."
 
 
-async def require_app_creator(connection: Connection, user_id: UUID) -> None:
-    """Raise `AppCreationNotAllowedError` for a console user who may not create apps."""
-    if not await store.may_create_apps(connection, user_id):
+class AppPolicy(NamedTuple):
+    """Who may create apps, how many apps a console user may own, 0 = any number, and the plan of a new app."""
+
+    app_creation: Literal["everybody", "operators"] = "everybody"
+    apps_per_user: int = 0
+    default_plan: str | None = None
+
+
+ANYBODY = AppPolicy()
+
+
+async def require_app_creator(connection: Connection, user_id: UUID, policy: AppPolicy) -> None:
+    """Raise `AppCreationNotAllowedError` for a console user who may not create apps, or owns as many as it may."""
+    if policy.app_creation == "operators" or not await store.may_create_apps(connection, user_id):
         raise AppCreationNotAllowedError
+    if policy.apps_per_user and await store.lock_owned_apps(connection, user_id) >= policy.apps_per_user:
+        raise AppCreationNotAllowedError(f"You own {policy.apps_per_user} apps, as many as this server allows.")
 
 
 async def grant_role(connection: Connection, app_id: UUID, user_id: UUID, role: RoleName) -> None:
     """Grant a role on an app to a console user that has none there."""
     await role_store.insert_role(connection, app_id, user_id, role)
+
+
+async def copy_roles(connection: Connection, app_id: UUID, branch_id: UUID) -> None:
+    """Give a new branch the console users of its parent; later changes of their roles apply to both."""
+    await role_store.copy_roles(connection, app_id, branch_id)
 
 
 async def _insert(

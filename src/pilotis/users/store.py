@@ -79,6 +79,19 @@ async def may_create_apps(connection: Connection | TenantDatabase, user_id: UUID
     return bool(found)
 
 
+async def lock_owned_apps(connection: Connection, user_id: UUID) -> int:
+    """Return how many apps a user owns, without branches; others of its requests that ask wait for the transaction."""
+    await connection.execute("select from pilotis.users where user_id = $1 for no key update", user_id)
+    number: int = await connection.fetchval(
+        """
+        select count(*) from pilotis.app_users r join pilotis.apps a using (app_id)
+        where r.user_id = $1 and r.role = 'owner' and a.deleted_at is null and a.parent_app_id is null
+        """,
+        user_id,
+    )
+    return number
+
+
 async def allow_apps(connection: Connection, email: str) -> UUID | None:
     """Let a console user create apps and return its id; None if it does not exist."""
     found: UUID | None = await connection.fetchval(

@@ -26,7 +26,7 @@ def recording(statistics: Statistics, requests: Requests) -> Finished:
         # Not `isinstance`, which asks the class of the class.
         if principal.app is None or endpoint is None or endpoint.access.is_console or type(principal) is AppUser:
             return
-        counted.count(principal.app.app_id, status)
+        counted.count(principal.app.app_id, status, call.sent)
         log.record(principal, call.client, endpoint, status, call.error_code, seconds, call.function_id)
 
     return record

@@ -24,12 +24,13 @@ class RequestRecorder(BufferedWriter):
         self._database = database
         self._pending: dict[UUID, list[int]] = {}
 
-    def count(self, app_id: UUID, status: int) -> None:
-        """Count a request by the status of its response."""
+    def count(self, app_id: UUID, status: int, sent: int = 0) -> None:
+        """Count a request by the status of its response, and the bytes of its body."""
         counters = self._pending.get(app_id)
         if counters is None:
-            counters = self._pending[app_id] = [0, 0, 0]
+            counters = self._pending[app_id] = [0, 0, 0, 0]
         counters[0] += 1
+        counters[3] += sent
         if status >= 400:
             counters[1 if status < 500 else 2] += 1
 
@@ -42,6 +43,6 @@ class RequestRecorder(BufferedWriter):
             await store.add(self._database, [RequestCounts(app_id, *counts) for app_id, counts in pending.items()])
         except BaseException:
             for app_id, counts in pending.items():
-                present = self._pending.setdefault(app_id, [0, 0, 0])
+                present = self._pending.setdefault(app_id, [0, 0, 0, 0])
                 self._pending[app_id] = [a + b for a, b in zip(present, counts, strict=True)]
             raise

@@ -24,6 +24,7 @@ class RequestCounts(NamedTuple):
     requests: int
     client_errors: int
     errors: int
+    bytes: int
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -54,15 +55,17 @@ async def add(database: Database, counts: Sequence[RequestCounts]) -> None:
     """Add requests to the current hour of their apps; apps that no longer exist are skipped."""
     await database.execute(
         """
-        insert into pilotis.request_stats as s (app_id, hour, requests, client_errors, errors)
-        select t.app_id, date_trunc('hour', now()), t.requests, t.client_errors, t.errors
-        from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) t (app_id, requests, client_errors, errors)
+        insert into pilotis.request_stats as s (app_id, hour, requests, client_errors, errors, bytes)
+        select t.app_id, date_trunc('hour', now()), t.requests, t.client_errors, t.errors, t.bytes
+        from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+            t (app_id, requests, client_errors, errors, bytes)
         join pilotis.apps using (app_id)
         order by app_id
         on conflict (app_id, hour) do update set
             requests = s.requests + excluded.requests,
             client_errors = s.client_errors + excluded.client_errors,
-            errors = s.errors + excluded.errors
+            errors = s.errors + excluded.errors,
+            bytes = s.bytes + excluded.bytes
         """,
         *zip(*counts, strict=True),
         tenant=BACKGROUND,

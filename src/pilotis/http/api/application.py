@@ -21,7 +21,15 @@ from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.error_styles import ErrorStyle, ErrorStyles
 from pilotis.http.api.hosts import Area
 from pilotis.http.api.idempotency import HEADER, Idempotency, IdempotencyStore, key_of
-from pilotis.http.api.principals import AppInfo, AppMember, Authenticator, Client, Presumption, Principal
+from pilotis.http.api.principals import (
+    AppInfo,
+    AppMember,
+    Authenticator,
+    Client,
+    Presumption,
+    Principal,
+    QuotaExceededError,
+)
 from pilotis.http.api.rates import Limiter, Rates
 from pilotis.http.api.repeating import repeated
 from pilotis.http.api.request import (
@@ -193,10 +201,17 @@ class Application:
         return presumed[2]
 
     def may_run(self, call: Call, endpoint: Endpoint) -> bool:
-        """Return whether no rate limit counts the call; raises `StorageFullError` without the room it needs."""
+        """Return whether no rate limit counts the call; raises the error of one that may not store."""
         if endpoint.needs_room:
-            self._require_room()
+            self._require_right_to_store(call)
         return self._rates.applies(call, endpoint) is None
+
+    def _require_right_to_store(self, call: Call) -> None:
+        """Raise `StorageFullError`, or `QuotaExceededError` past a hard quota of the app."""
+        self._require_room()
+        app = call.principal.app
+        if app is not None and app.exceeded is not None:
+            raise QuotaExceededError(app.exceeded)
 
     def finished(self, call: Call, status: int, seconds: float) -> None:
         """Record an answered request."""
@@ -240,6 +255,7 @@ class Application:
         if isinstance(reply, ReadyAnswer):
             assert cycle is not None
             call.endpoint = reply.endpoint
+            call.sent = len(reply.body)
             await send_whole(cycle, 200, reply.lines_for(call.request_id), reply.body)
             return 200
         if isinstance(reply.body, bytes) and len(reply.body) > UNCOUNTED_BYTES:
@@ -251,6 +267,7 @@ class Application:
             await self._send_stream(call, status, headers, body, send)
             return status
         body = b"" if call.scope["method"] == "HEAD" else body
+        call.sent = len(body)
         if call.has_unread_body:
             if call.reservation is not None and len(body) <= UNCOUNTED_BYTES:
                 # What has come of the body is gone; its rest may take half a minute, and is not kept.
@@ -374,7 +391,7 @@ class Application:
         if rate is not None:
             await self._rates.count(call, rate)
         if endpoint.needs_room is True:
-            self._require_room()
+            self._require_right_to_store(call)
         if (named := self._named.get(endpoint)) is not None and not is_uuid(values[named[0]]):
             values = await _with_id(call, values, *named)
         arguments = await binding.arguments(endpoint, call, values)
@@ -382,8 +399,8 @@ class Application:
             await self._rates.count_body(call, endpoint, rate, arguments[-1])
         if callable(endpoint.needs_room):
             try:
-                self._require_room()
-            except StorageFullError:
+                self._require_right_to_store(call)
+            except (StorageFullError, QuotaExceededError):
                 if endpoint.needs_room(arguments[-1]):
                     raise
         if HEADER in call.headers and endpoint.takes_idempotency_key and not call.is_inside:

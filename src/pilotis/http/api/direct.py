@@ -230,6 +230,7 @@ class DirectRoutes:
             return None
         except Exception as error:  # The usual path answers it.
             return error
+        started.call.sent = len(body)
         return body if len(body) <= UNCOUNTED_BYTES else Reply(body, started.found.endpoint.status)
 
     def sent(self, started: Started) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.principals import (
+    AppItself,
     AppMember,
     AppUser,
     ConsoleUser,
@@ -114,7 +115,7 @@ def _is_taken(endpoint: Endpoint, principal: Principal) -> bool:
     if access.is_console:
         if isinstance(principal, SecretKey):
             return access.takes(Credential.SECRET_KEY)
-        return isinstance(principal, AppUser if access.role is not None else ConsoleUser)
+        return isinstance(principal, AppUser | AppItself if access.role is not None else ConsoleUser)
     if Credential.SECRET_KEY in access.usual:
         return isinstance(principal, SecretKey)
     return not access.any_of

@@ -164,6 +164,27 @@ Access.APP_OWNER_FRESH = console(Role.OWNER, fresh=True)
 Access.CONSOLE_FRESH = console(fresh=True)
 
 
+class Exceeded(msgspec.Struct, frozen=True):
+    """The quota that an app has used up, and when it begins again."""
+
+    quota: str
+    resets_at: str
+
+
+class QuotaExceededError(ForbiddenError):
+    """403 `QUOTA_EXCEEDED`: the app has used up a quota of its plan; reading and deleting go on.
+
+    `quota` names it, and at `resets_at` it begins again; that of stored bytes has room as soon as some are deleted.
+    """
+
+    code = "QUOTA_EXCEEDED"
+    message = "The app has used up a quota of its plan."
+
+    def __init__(self, exceeded: Exceeded) -> None:
+        super().__init__(f"The app has used up its quota of {exceeded.quota}.")
+        self.extra = {"quota": exceeded.quota, "resets_at": exceeded.resets_at}
+
+
 class AppInfo(msgspec.Struct, frozen=True):
     """The app (tenant) of a request, as its credentials name it. `limits` are those in force for it."""
 
@@ -176,6 +197,7 @@ class AppInfo(msgspec.Struct, frozen=True):
     enabled_oauth_providers: list[str]
     limits: Limits
     accounts: AccountSettings = DEFAULTS
+    exceeded: Exceeded | None = None
 
     @property
     def schema(self) -> str:

@@ -108,6 +108,8 @@ class Call:
     endpoint: Endpoint | None = None
     path_values: tuple[str, ...] = ()
     error_code: str | None = None
+    sent = 0
+    """The bytes of the answer's body that were sent, as the app's traffic counts them."""
     function_id: UUID | None = None
     is_area = False
     is_inside = False

@@ -51,6 +51,7 @@ async def send_stream(call: Call, status: int, headers: Headers, body: Stream, s
                 if gone.done():
                     raise ClientDisconnectedError
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                call.sent += len(chunk)
         finally:
             gone.cancel()
         await send({"type": "http.response.body", "body": b""})
@@ -73,6 +74,7 @@ async def send_file(call: Call, status: int, headers: Headers, body: FilePart, s
         if sending.cancelled():
             raise ClientDisconnectedError
         sending.result()
+        call.sent = body.size
         await send({"type": "http.response.body", "body": b""})
     finally:
         os.close(body.file)

@@ -36,10 +36,12 @@ const TABS = /** @type {[string, () => unknown][]} */ ([
   ["limits", () => html`<${Limits} />`],
   ["people", () => html`<${People} />`],
   ["archives", () => html`<${Archives} />`],
+  ["branches", () => html`<${Branches} />`],
   ["trash", () => html`<${Trash} />`],
 ]);
 const Archives = later(() => import("./archives.js"), "Archives");
 const Limits = later(() => import("./limits.js"), "Limits");
+const Branches = later(() => import("./branches.js"), "Branches");
 const needs = (/** @type {"owner" | "editor"} */ role) => !may(role) && t.needs[role];
 
 export function Screen() {

@@ -6,7 +6,7 @@ import * as begun from "./begin.js";
 
 /**
  * @typedef {{app_id: string, name: string, schema_locked: boolean, created_at: string, deleted_at: string | null, role:
- *   "owner" | "editor" | "viewer"}} App
+ *   "owner" | "editor" | "viewer", parent_app_id: string | null, branch: string | null, expires_at: string | null}} App
  */
 /**
  * @typedef {{id: string, title: string, schema: Record<string, any>, access_level: string, has_rules?: boolean, unique?: Api.ShownUniqueKey[],

@@ -213,6 +213,7 @@ export const LIMITS = [
       trash_tables: ["Tables in the trash", "휴지통의 테이블"],
       trash_columns: ["Columns of a table in the trash", "휴지통의 테이블 열"],
       trash_days: ["Time for which dropped tables can be restored", "삭제한 테이블을 되돌릴 수 있는 시간"],
+      branches: ["Branches of an app", "앱의 브랜치"],
       deleted_app_days: ["Time for which a deleted app can be restored", "삭제한 앱을 되돌릴 수 있는 시간"],
       audit_days: ["Time for which the audit log is kept", "감사 기록을 보관하는 시간"],
       audit_entries: ["Entries of the audit log that are kept", "보관하는 감사 기록"],

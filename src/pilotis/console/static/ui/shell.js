@@ -4,7 +4,7 @@ import { t, worded } from "../strings/index.js";
 import { reachable, signOut, user } from "../state/api.js";
 import { app, appId, apps, attention, loadAttention, recentTables, tables } from "../state/app.js";
 import { go, href, isGuarded, leave, place } from "../state/router.js";
-import { initials, plain, shortcut } from "./format.js";
+import { date, initials, plain, shortcut } from "./format.js";
 import { Icon } from "./icons.js";
 import { Confirm, Menu, MenuButton, MenuItem, Toasts, complain } from "./widgets.js";
 
@@ -34,7 +34,7 @@ const section = computed(() => WITHIN[screen.value] || screen.value);
  */
 export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
   const inApp = !!appId.value;
-  return html`<div class=${`frame ${inApp ? "" : "bare"}`}>
+  return html`<div class=${`frame ${inApp ? (app.value?.parent_app_id ? "inbranch" : "") : "bare"}`}>
     <a
       class="skip" href="#main"
       onClick=${(/** @type {Event} */ event) => (event.preventDefault(), document.getElementById("main")?.focus())}
@@ -50,6 +50,13 @@ export function Shell({ config, title, crumbs = [], aside, children, onFind }) {
         `}
         ${crumbs.map((crumb) => html`<a class="cut" href=${crumb.href}>${crumb.text}</a><span class="sep">/</span>`)}
         <h1 class="cut">${title}</h1>
+        ${inApp && app.value?.parent_app_id && html`<a
+          class="pill branch keep" href=${href(`/apps/${app.value.parent_app_id}/settings/branches`)}
+          title=${t.branches.barTitle(date(app.value.expires_at || ""))}
+        >
+          <${Icon} name="fork" />
+          <span class="cut">${t.branches.bar(plain(app.value.branch || "", 60))}</span>
+        </a>`}
         ${aside}
       </div>
       <button type="button" class="find" onClick=${onFind} title=${t.find} aria-keyshortcuts="Meta+K Control+K">

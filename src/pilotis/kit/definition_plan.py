@@ -1,4 +1,4 @@
-"""What lies between the tables of a project's files and those of an app: pure, without files and requests.
+"""What lies between two sets of definitions, such as a project's files and an app: pure, without files and requests.
 
 A table is identified by its title; `was` names the title that a file had before. The base is what both sides were at
 the last pull or push: it tells who has changed a table since.
@@ -158,3 +158,18 @@ def in_order_of_dropping(titles: Iterable[str], server: Tables) -> list[str]:
         left.remove(following)
         order.append(following)
     return order
+
+
+def named(step: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """Return a step with its function's name in place of the id, which only this app has."""
+    told = dict(step)
+    if step.get("function_id"):
+        told["function_id"] = names.get(step["function_id"], step["function_id"])
+    if step.get("branches"):
+        told["branches"] = [
+            {**branch, "steps": [named(inner, names) for inner in branch["steps"]]} for branch in step["branches"]
+        ]
+    if tools := (step.get("config") or {}).get("tools"):
+        tools = [{**tool, "function_id": names.get(tool["function_id"], tool["function_id"])} for tool in tools]
+        told["config"] = {**step["config"], "tools": tools}
+    return told

@@ -1,0 +1,1 @@
+"""What apps use besides requests: executions, time of functions, mails."""
