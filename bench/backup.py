@@ -1,8 +1,8 @@
-"""Full backups: `python -m bench.backup [--megabytes 300] [--seconds 8]`.
+"""Backups: `python -m bench.backup [--megabytes 300] [--seconds 8]`.
 
 A server is filled with rows that compress as texts do. Then a full backup to a directory is timed beside
-`pg_basebackup | gzip -1` to a file, in turn, and creates by 16 clients are timed in three states in turn: without a
-store, with the log archived, and while a full backup runs.
+`pg_basebackup | gzip -1` to a file and an incremental one of 1 % of the blocks, in turn. Creates by 16 clients are
+timed in three states in turn: without a store, with the log archived, and while a full backup runs.
 """
 
 from __future__ import annotations
@@ -91,6 +91,19 @@ async def fill(place: Path, app: str, table: str, megabytes: int) -> int:
             return size
 
 
+async def change(place: Path, app: str, table: str) -> None:
+    """Change the rows of one block in a hundred."""
+    address = running_address(place / "postgres")
+    assert address is not None
+    connection = await asyncpg.connect(**address._asdict())
+    physical = f"app_{app.replace('-', '')}.t_{table.replace('-', '')}"
+    pages = f"(select relpages from pg_class where oid = '{physical}'::regclass)"
+    await connection.execute(
+        f"update {physical} set name = md5(name) where ctid < format('(%s,0)', {pages} / 100)::tid"
+    )
+    await connection.close()
+
+
 async def creates(url: str, key: str, table: str, seconds: float) -> tuple[float, float]:
     """Return creates a second, and the 99th percentile in ms."""
     taken: list[float] = []
@@ -136,12 +149,19 @@ def main() -> None:
         # The log of the rows goes to the store first: otherwise that would be timed as well.
         while waiting(place / "postgres").files:
             time.sleep(0.5)
-        ours, plain = [], []
+        ours, plain, incremental = [], [], []
         for _ in range(options.rounds):
             plain.append(plain_backup(place, Path(folder) / "plain.tar.gz"))
             began = time.perf_counter()
-            done = json.loads(served.run("backup", "create", "--json"))
+            done = json.loads(served.run("backup", "create", "--full", "--json"))
             ours.append(time.perf_counter() - began)
+            asyncio.run(change(place, app, table))
+            while waiting(place / "postgres").files:
+                time.sleep(0.5)
+            began = time.perf_counter()
+            changed = json.loads(served.run("backup", "create", "--json"))
+            assert changed["kind"] == "incremental", changed
+            incremental.append(time.perf_counter() - began)
         alone = []
         for _ in range(options.rounds):
             began = time.perf_counter()
@@ -150,6 +170,7 @@ def main() -> None:
         print(f"{size / 1e6:.0f} MB of database, {done['bytes'] / 1e6:.1f} MB in the store; seconds, medians")
         print(f"  pg_basebackup | gzip -1   {median(plain):.2f}")
         print(f"  pilotis backup create     {median(ours):.2f}, of which starting a command takes {median(alone):.2f}")
+        print(f"  the same after 1 % changed {median(incremental):.2f}, {changed['bytes'] / 1e6:.1f} MB in the store")
         if options.only_sizes:
             served.stop()
             return
@@ -164,7 +185,7 @@ def main() -> None:
             asyncio.run(creates(served.url, key, table, 2))
             rates["log archived"].append(asyncio.run(creates(served.url, key, table, options.seconds)))
             making = subprocess.Popen(
-                ["bash", "-c", f"while :; do {' '.join(served.command('backup', 'create'))}; done"],
+                ["bash", "-c", f"while :; do {' '.join(served.command('backup', 'create', '--full'))}; done"],
                 env=served.environment,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,

@@ -135,7 +135,8 @@ def test_no_backup_is_old_that_a_moment_of_the_days_needs():
     class Ended:
         def __init__(self, ended_at: str) -> None:
             self.backup = self
-            self.ended_at = ended_at
+            self.backup_id = self.ended_at = ended_at
+            self.based_on = None
 
     known = [Ended(f"2026-01-0{day}T00:00:00Z") for day in (1, 2, 3, 4)]
     for oldest, expected in (("01", 0), ("02", 1), ("03", 2), ("09", 3)):

@@ -78,9 +78,9 @@ async def insert(
     return bool(inserted)
 
 
-async def archives(database: TenantDatabase, app_id: UUID) -> list[ArchiveRow]:
+async def archives(connection: TenantDatabase, app_id: UUID) -> list[ArchiveRow]:
     """Return the archives of an app, the newest first."""
-    rows = await database.fetch(
+    rows = await connection.fetch(
         f"select {columns(ArchiveRow)} from pilotis.app_archives where app_id = $1 order by archive_id desc", app_id
     )
     return [ArchiveRow(**row) for row in rows]
@@ -96,9 +96,9 @@ async def archive(connection: Connection | TenantDatabase, app_id: UUID, archive
     return ArchiveRow(**row) if row is not None else None
 
 
-async def pending(database: TenantDatabase, app_id: UUID, archive_id: UUID) -> PendingArchive | None:
+async def pending(connection: TenantDatabase, app_id: UUID, archive_id: UUID) -> PendingArchive | None:
     """Return what is needed to write an archive; None if that has ended, or it was deleted."""
-    row = await database.fetchrow(
+    row = await connection.fetchrow(
         """
         select passphrase, with_secrets from pilotis.app_archives
         where app_id = $1 and archive_id = $2 and state = 'pending'
@@ -183,14 +183,14 @@ async def begin_import(connection: Connection, import_id: UUID, user_id: UUID, s
     )
 
 
-async def see_import(database: TenantDatabase, import_id: UUID) -> None:
+async def see_import(connection: TenantDatabase, import_id: UUID) -> None:
     """Record that an import still runs."""
-    await database.execute("update pilotis.app_imports set seen_at = now() where import_id = $1", import_id)
+    await connection.execute("update pilotis.app_imports set seen_at = now() where import_id = $1", import_id)
 
 
-async def complete_import(database: TenantDatabase, import_id: UUID, made: Imported) -> None:
+async def complete_import(connection: TenantDatabase, import_id: UUID, made: Imported) -> None:
     """Record which app an import has made."""
-    await database.execute(
+    await connection.execute(
         """
         update pilotis.app_imports set state = 'completed', made_app_id = $2, name = $3, tables = $4, rows = $5,
             blobs = $6, missing_blobs = $7, left_out = $8
@@ -207,9 +207,9 @@ async def complete_import(database: TenantDatabase, import_id: UUID, made: Impor
     )
 
 
-async def fail_import(database: TenantDatabase, import_id: UUID, code: str, error: str) -> None:
+async def fail_import(connection: TenantDatabase, import_id: UUID, code: str, error: str) -> None:
     """Record why an import has failed."""
-    await database.execute(
+    await connection.execute(
         "update pilotis.app_imports set state = 'failed', code = $2, error = $3 where import_id = $1",
         import_id,
         code,
@@ -217,9 +217,9 @@ async def fail_import(database: TenantDatabase, import_id: UUID, code: str, erro
     )
 
 
-async def app_import(database: TenantDatabase, user_id: UUID, import_id: UUID) -> ImportRow | None:
+async def app_import(connection: TenantDatabase, user_id: UUID, import_id: UUID) -> ImportRow | None:
     """Return an import of a console user."""
-    row = await database.fetchrow(
+    row = await connection.fetchrow(
         f"""
         select {columns(ImportRow, without=["is_silent"])}, seen_at < now() - make_interval(secs => $3) as is_silent
         from pilotis.app_imports where import_id = $1 and user_id = $2

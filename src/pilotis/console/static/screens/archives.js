@@ -4,7 +4,7 @@ import { t } from "../strings/index.js";
 import { request, user } from "../state/api.js";
 import { appId, loadApps, may, onApp } from "../state/app.js";
 import { go } from "../state/router.js";
-import { date, plain, size } from "../ui/format.js";
+import { moment, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Bones, Button, Confirm, Empty, Failure, FormDialog, TextField, complain, useLoad } from "../ui/widgets.js";
 
@@ -76,7 +76,8 @@ export function Archives() {
     ${dialog === "write" && html`<${Write} onClose=${() => setDialog("")} done=${reload} />`}
     ${dialog === "import" && html`<${ImportArchive} onClose=${() => setDialog("")} />`}
     ${gone && html`<${Confirm}
-      title=${t.archives.deleteTitle} text=${t.archives.deleteText} action=${t.archives.delete} onClose=${() => setGone(null)}
+      title=${t.archives.deleteTitle} text=${t.archives.deleteText} action=${t.archives.delete}
+      onClose=${() => setGone(null)}
       run=${async () => {
         await onApp(`/archives/${gone.id}`, { method: "DELETE" });
         reload();
@@ -100,8 +101,8 @@ function Archive({ archive, download, remove }) {
     !!archive.missing_files && t.archives.missing(archive.missing_files),
   ];
   return html`<li class="line">
-    <span class="grow cut">
-      <b>${date(archive.created_at)}</b>
+    <span class="grow">
+      <b>${moment(archive.created_at)}</b>
       ${archive.status === "pending"
         ? html` <span class="state s12"><${Icon} name="clock" />${t.archives.pending}</span>`
         : archive.status === "failed"
