@@ -427,6 +427,11 @@ async def _set_rules(app: App, console: httpx.AsyncClient) -> httpx.Response:
     return await console.put(f"/apps/{app.app_id}/tables/{table}/rules", json={"rules": {"read": True}})
 
 
+async def _delete_archive(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    made = await console.post(f"/apps/{app.app_id}/archives", json={})
+    return await console.delete(f"/apps/{app.app_id}/archives/{made.json()['id']}")
+
+
 async def _delete_branch(app: App, console: httpx.AsyncClient) -> httpx.Response:
     branch = await branch_of(app)
     return await console.delete(f"/apps/{app.app_id}/branches/{branch.app_id}")
@@ -455,6 +460,11 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "app.update",
         lambda app, console: console.patch(f"/apps/{app.app_id}", json={"name": "x"}),
     ),
+    "POST /v1/apps/:app_id/archives": (
+        "app.export",
+        lambda app, console: console.post(f"/apps/{app.app_id}/archives", json={}),
+    ),
+    "DELETE /v1/apps/:app_id/archives/:archive_id": ("app.archive_delete", _delete_archive),
     "POST /v1/apps/:app_id/branches": (
         "branch.create",
         lambda app, console: console.post(f"/apps/{app.app_id}/branches", json={"name": "pr-17"}),
@@ -846,6 +856,8 @@ EXCEPTIONS = {
     "POST /v1/apps/:app_id/tables/:table_id/export-link": "It changes nothing; the export is recorded.",
     "POST /v1/apps/:app_id/mail-templates/:purpose/:language/preview": "It changes nothing.",
     "POST /v1/apps/:app_id/workflows/validate": "It changes nothing.",
+    "POST /v1/apps/:app_id/archives/:archive_id/link": "It changes nothing; the archive is recorded.",
+    "POST /v1/apps/import": "The log of the app that it makes has it.",
     "POST /v1/apps/:app_id/functions/:function_id/triggers/:trigger_id/failures/:job_id/retry": (
         "It needs a call that failed permanently: `functions/test_triggers.py` retries one."
     ),

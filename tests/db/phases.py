@@ -13,7 +13,7 @@ from sqlglot import exp, parse
 
 from pilotis.db.migrations import Migration
 
-BASE = 96
+BASE = 99
 """The last migration from before the phases."""
 
 # Functions of a default that PostgreSQL evaluates once, for all rows that there are.

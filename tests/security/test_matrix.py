@@ -363,6 +363,8 @@ PAST_THE_GATE |= {"GrantEndpoints.create_key": 409}
 PAST_THE_GATE |= {"RowEndpoints.upsert": 201}
 # Without ids there is nothing to name.
 PAST_THE_GATE |= {"AuditEndpoints.targets": 400}
+# No branch has such a name, and what differs has another digest.
+PAST_THE_GATE |= {"BranchEndpoints.create": 400, "BranchEndpoints.merge": 409}
 # A passphrase of one character is none, and what is sent is no form.
 PAST_THE_GATE |= {"ArchiveEndpoints.create": 400, "ArchiveEndpoints.import_": 415}
 # A deploy answers 201, and 202 or 200 in cases of their own.

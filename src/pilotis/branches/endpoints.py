@@ -15,7 +15,7 @@ from pilotis.branches.errors import (
     MergeFailedError,
 )
 from pilotis.branches.service import Branches
-from pilotis.branches.types import Branch, BranchDiff, Merge, Merged, NewBranch
+from pilotis.branches.types import AppBranch, BranchDiff, Merge, Merged, NewBranch
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
 from pilotis.http.api.principals import Access, Role, console
 from pilotis.http.api.request import Call
@@ -41,7 +41,7 @@ class BranchEndpoints(Endpoints, tag="Apps"):
         again="read",
         errors=[BranchNameTakenError, BranchOfBranchError, BranchLimitError],
     )
-    async def create(self, call: Call, app_id: UUID, body: NewBranch) -> Branch:
+    async def create(self, call: Call, app_id: UUID, body: NewBranch) -> AppBranch:
         """Create a branch: a copy of the app beside it, with keys of its own, which is deleted after some days.
 
         Tables, rows and members keep their ids, files and sites get other addresses. In the copy nothing acts: mails
@@ -51,12 +51,12 @@ class BranchEndpoints(Endpoints, tag="Apps"):
         return await self._branches.create(call.principal, call.actor, body, UUID(call.new_id()))
 
     @get(_BRANCHES, access=_VIEWER)
-    async def page(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[Branch]:
+    async def page(self, call: Call, app_id: UUID, query: Paging) -> ItemPage[AppBranch]:
         """List the branches of an app."""
         return await self._branches.page(call.principal, query)
 
     @get(_BRANCH, access=_VIEWER, errors=[BranchNotFoundError])
-    async def read(self, call: Call, app_id: UUID, branch_id: UUID) -> Branch:
+    async def read(self, call: Call, app_id: UUID, branch_id: UUID) -> AppBranch:
         """Read a branch."""
         return await self._branches.read(app_id, branch_id)
 

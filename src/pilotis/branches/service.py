@@ -27,7 +27,7 @@ from pilotis.branches.inside import AppInside, CallInside
 from pilotis.branches.merging import Base, Compared, RunningMerge
 from pilotis.branches.parts import Ids
 from pilotis.branches.store import Common, StoredBranch
-from pilotis.branches.types import Branch, BranchDiff, BranchJob, Merge, Merged, NewBranch
+from pilotis.branches.types import AppBranch, BranchDiff, BranchJob, Merge, Merged, NewBranch
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppItself, AppUser, Principal, Role, RoleRequiredError, app_of
@@ -68,7 +68,7 @@ class Branches:
         """Set what serves calls of the API."""
         self._call = call_inside
 
-    async def create(self, principal: Principal, actor: Actor, new: NewBranch, branch_id: UUID) -> Branch:
+    async def create(self, principal: Principal, actor: Actor, new: NewBranch, branch_id: UUID) -> AppBranch:
         """Begin to create a branch; raises `RoleRequiredError` and the errors of branches."""
         app = app_of(principal)
         if new.members == "all" and not principal.may(Role.OWNER):
@@ -89,7 +89,7 @@ class Branches:
             await record(connection, app.app_id, actor, "branch.create", branch_id, name=new.name, contents=contents)
         return await self.read(app.app_id, branch_id)
 
-    async def page(self, principal: Principal, paging: Paging) -> ItemPage[Branch]:
+    async def page(self, principal: Principal, paging: Paging) -> ItemPage[AppBranch]:
         """Return a page of an app's branches."""
         app = app_of(principal)
         limit = app.limits.page_size(paging.limit)
@@ -97,7 +97,7 @@ class Branches:
         found = [_branch(app.app_id, row) for row in rows]
         return ItemPage(data=found, total_count=total, limit=limit, offset=paging.offset)
 
-    async def read(self, app_id: UUID, branch_id: UUID) -> Branch:
+    async def read(self, app_id: UUID, branch_id: UUID) -> AppBranch:
         """Return a branch; raises `BranchNotFoundError`."""
         return _branch(app_id, await self._stored(app_id, branch_id))
 
@@ -211,8 +211,8 @@ class Branches:
         await self._archives.branch(name, branch, Contents(**contents), actor, self._folder, complete)
 
 
-def _branch(app_id: UUID, row: StoredBranch) -> Branch:
-    return Branch(
+def _branch(app_id: UUID, row: StoredBranch) -> AppBranch:
+    return AppBranch(
         branch_id=row.branch_id,
         parent_app_id=app_id,
         name=row.name,

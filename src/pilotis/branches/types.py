@@ -30,7 +30,7 @@ class NewBranch(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     days: Annotated[int, msgspec.Meta(ge=1, le=90)] = 14
 
 
-class Branch(msgspec.Struct, frozen=True, kw_only=True):
+class AppBranch(msgspec.Struct, frozen=True, kw_only=True):
     """A branch of an app: an app of its own, whose id is `branch_id`, as soon as its state is `ready`.
 
     `error` says why it is `failed`. It is deleted at `expires_at`. `public_key` is its first one; it has no secret key

@@ -1,5 +1,4 @@
 -- owner: branches
--- phase: expand
 -- Copies of apps for previews. A branch is an app of its own; `branches` has how it came to be, and what it began with.
 create table pilotis.branches (
     app_id uuid not null references pilotis.apps on delete cascade,

@@ -1,5 +1,4 @@
 -- owner: plans
--- phase: expand
 -- Named sets of limits and monthly quotas; limits and quotas are JSON objects.
 create table pilotis.plans (
     name text primary key,

@@ -1,5 +1,4 @@
 -- owner: apps
--- phase: expand
 -- What apps have used in a month, but for requests and bytes, which `request_stats` has by the hour.
 create table pilotis.metered (
     app_id uuid not null references pilotis.apps on delete cascade,
