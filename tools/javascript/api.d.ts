@@ -163,6 +163,25 @@ declare namespace Api {
     total_count: number;
     kept: number;
   }
+  interface AppBranch {
+    branch_id: string;
+    parent_app_id: string;
+    name: string;
+    rows: "all" | "none";
+    members: "all" | "none";
+    files: "all" | "none";
+    state: "creating" | "failed" | "ready";
+    error: string | null;
+    public_key: string | null;
+    created_at: string;
+    expires_at: string;
+  }
+  interface AppBranchPage {
+    data: Array<AppBranch>;
+    total_count: number;
+    limit: number;
+    offset: number;
+  }
   interface AppImport {
     id: string;
     status: "completed" | "failed" | "running";
@@ -260,15 +279,13 @@ declare namespace Api {
   interface AutocompleteResult {
     suggestions: Array<string>;
   }
+  interface Branch {
+    id: string;
+    steps: Array<Step>;
+  }
   interface BranchDiff {
     digest: string;
     differences: Array<Difference>;
-  }
-  interface BranchPage {
-    data: Array<pilotis_branches_types_Branch>;
-    total_count: number;
-    limit: number;
-    offset: number;
   }
   interface BulkFailure {
     index: number;
@@ -2332,7 +2349,7 @@ declare namespace Api {
     condition?: Record<string, any> | null;
     on_true?: Array<string> | null;
     on_false?: Array<string> | null;
-    branches?: Array<pilotis_workflows_types_Branch> | null;
+    branches?: Array<Branch> | null;
     sources?: Array<string> | null;
     mode?: "array" | "deep" | "object";
     items?: string | null;
@@ -2901,23 +2918,6 @@ declare namespace Api {
     last_called_at: string | null;
     previous_until: string | null;
   }
-  interface pilotis_branches_types_Branch {
-    branch_id: string;
-    parent_app_id: string;
-    name: string;
-    rows: "all" | "none";
-    members: "all" | "none";
-    files: "all" | "none";
-    state: "creating" | "failed" | "ready";
-    error: string | null;
-    public_key: string | null;
-    created_at: string;
-    expires_at: string;
-  }
-  interface pilotis_workflows_types_Branch {
-    id: string;
-    steps: Array<Step>;
-  }
   interface Answers {
     "DELETE /v1/account/oauth/connections/{}": Disconnected;
     "DELETE /v1/apps/{}": Deleted;
@@ -3024,8 +3024,8 @@ declare namespace Api {
     "GET /v1/apps/{}/audit-log": AuditEntryPage;
     "GET /v1/apps/{}/audit-log/targets": AuditTargets;
     "GET /v1/apps/{}/auth-settings": AuthSettings;
-    "GET /v1/apps/{}/branches": BranchPage;
-    "GET /v1/apps/{}/branches/{}": pilotis_branches_types_Branch;
+    "GET /v1/apps/{}/branches": AppBranchPage;
+    "GET /v1/apps/{}/branches/{}": AppBranch;
     "GET /v1/apps/{}/branches/{}/diff": BranchDiff;
     "GET /v1/apps/{}/channels": ChannelPatterns;
     "GET /v1/apps/{}/dead-jobs": DeadJobPage;
@@ -3204,7 +3204,7 @@ declare namespace Api {
     "POST /v1/apps/import": AppImport;
     "POST /v1/apps/{}/archives": AppArchive;
     "POST /v1/apps/{}/archives/{}/link": ArchiveLink;
-    "POST /v1/apps/{}/branches": pilotis_branches_types_Branch;
+    "POST /v1/apps/{}/branches": AppBranch;
     "POST /v1/apps/{}/branches/{}/merge": Merged;
     "POST /v1/apps/{}/dead-jobs/retry": RetriedJobs;
     "POST /v1/apps/{}/dead-jobs/{}/retry": DeadJobResult;
