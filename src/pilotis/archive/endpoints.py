@@ -103,7 +103,7 @@ class ArchiveEndpoints(Endpoints, tag="Archives"):
 
     @post(
         "/v1/apps/import",
-        access=Access.CONSOLE,
+        access=Access.APPS,
         status=202,
         errors=[
             AppCreationNotAllowedError,
