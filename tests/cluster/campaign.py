@@ -127,7 +127,7 @@ class Campaign:
                 await load.begin()
         stopped = asyncio.Event()
         working = [
-            asyncio.create_task(load.run(worker, stopped, self._calm))
+            asyncio.create_task(load.run(worker, stopped, self._calm), name=f"{type(load).__name__} {worker}")
             for load in self._loads
             for worker in range(load.workers)
         ]
@@ -138,16 +138,17 @@ class Campaign:
                 await self._round(apply, choice, window)
         finally:
             stopped.set()
+            window.longest_stop_seconds = round(self.place.longest_stop, 2)
             done, late = await asyncio.wait(working, timeout=_REST_SECONDS)
+            stuck = [_whereabouts(task) for task in late]
             for task in late:
                 task.cancel()
         for task in done:
             task.result()
-        findings = [Finding("campaign", f"a client did not come to rest: {task.get_coro()}") for task in late]
+        findings = [Finding("campaign", f"a client did not come to rest: {where}") for where in stuck]
         rested = time.monotonic()
         with self.place.pause():
             findings += await self._check()
-        window.longest_stop_seconds = round(self.place.longest_stop, 2)
         self.place.longest_stop = 0.0
         window.seconds, window.checked_seconds = round(rested - began, 1), round(time.monotonic() - rested, 1)
         window.findings = [f"{finding.checker}: {finding.text}" for finding in findings]
@@ -214,6 +215,15 @@ class Campaign:
         for load in self._loads:
             numbers |= {name: value for name, value in vars(load).items() if isinstance(value, int) and name[0] != "_"}
         report.work = numbers
+
+
+def _whereabouts(task: asyncio.Task[None]) -> str:
+    """Return what a client is about: its name, and the lines at which it waits."""
+    frames, inner = [], task.get_coro()
+    while frame := getattr(inner, "cr_frame", None):
+        frames.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}")
+        inner = inner.cr_await  # type: ignore[union-attr]
+    return f"{task.get_name()} at {', '.join(frames)}"
 
 
 def versions() -> dict[str, str]:

@@ -102,7 +102,7 @@ class Experiment:
         return collected.phase(seconds)
 
     async def _open(self, rate: float, seconds: float) -> Phase:
-        """Send requests at a rate, in seconds of which all count, and wait for the last answers."""
+        """Send requests at a rate for some seconds, and wait for the last answers, which counts as well."""
         collected = _Collected()
         began = time.monotonic()
         tasks = []
@@ -110,7 +110,8 @@ class Experiment:
             await asyncio.sleep(began + number / rate - time.monotonic())
             tasks.append(asyncio.create_task(self._send(collected)))
         await asyncio.gather(*tasks)
-        return collected.phase(seconds)
+        # What is answered long afterwards was not done in the time that the requests came in.
+        return collected.phase(time.monotonic() - began)
 
     async def _send(self, collected: "_Collected") -> None:
         began = time.monotonic()
