@@ -5,6 +5,7 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -201,10 +202,20 @@ async def wrong_clock(on: Disturbance) -> None:
     node, offset = on.node(), on.choice.choice(["+90s", "-30s"])
     on.log.append(offset)
     await node.kill()
-    await node.start(["faketime", "-f", offset])
+    await node.start(await asyncio.to_thread(_clock, offset))
     await asyncio.sleep(on.seconds(2, 5))
     await node.kill()
     await node.start()
+
+
+def _clock(offset: str) -> list[str]:
+    """Return a command that gives the one behind it a clock with an offset.
+
+    `faketime` itself stays as the parent of that one, which would survive it when it is killed.
+    """
+    command = ["faketime", "-f", offset, "env"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return ["env", *(line for line in lines if line.startswith(("LD_PRELOAD=", "FAKETIME=")))]
 
 
 async def _silence(on: Disturbance, link: Link) -> None:
