@@ -478,7 +478,7 @@ def test_every_command_explains_itself_and_takes_the_shared_options(path, one):
             wanted = set()
         elif path[0] in {"login", "logout"}:
             wanted = {"--url"}
-        elif path[0] in {"functions", "workflows", "pull", "diff", "push"}:
+        elif path[0] in {"branch", "functions", "workflows", "pull", "diff", "push"}:
             wanted = {"--url", "--app"}
         else:
             wanted = {"--data-dir", "--database-url", "--config"}

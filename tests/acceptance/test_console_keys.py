@@ -198,7 +198,7 @@ async def test_a_node_notes_the_last_use_when_it_stops(app: App):
 
 async def test_a_secret_key_is_shown_once_and_stored_as_a_hash(app: App):
     made = await secret_key(app, "backend")
-    assert set(made) == {"key_id", "key", "prefix", "name", "role", "created_at"}
+    assert set(made) == {"key_id", "key", "prefix", "name", "role", "may_sign_in_members", "created_at"}
     assert made["key"].startswith(made["prefix"])
     assert len(made["key"]) - len(made["prefix"]) >= 32
     async with owner_of(app).client(app) as console:

@@ -121,14 +121,20 @@ def test_what_an_operator_must_know():
     def ago(**time: int) -> str:
         return rfc3339(now() - timedelta(**time))
 
-    assert "no backup yet" in _problems([])[0]
-    assert _problems([known(ago(hours=1))]) == []
-    assert "rehearse" in _warnings([known(ago(hours=1))])[0]
-    assert "The newest backup is from" in _problems([known(ago(hours=27))])[0]
+    def problems(known: list[Known]) -> list[str]:
+        return [one.report.sentence for one in _problems(known)]
+
+    def warnings(known: list[Known]) -> list[str]:
+        return [f"{one.report.sentence} {one.report.fix}" for one in _warnings(known)]
+
+    assert "no backup yet" in problems([])[0]
+    assert problems([known(ago(hours=1))]) == []
+    assert "rehearse" in warnings([known(ago(hours=1))])[0]
+    assert "The newest backup is from" in problems([known(ago(hours=27))])[0]
     old = [known(ago(days=36)), known(ago(hours=1))]
-    assert "all are unproven" in _problems(old)[0]
-    assert _problems([*old, known(ago(hours=1), rehearsed_at=ago(days=34))]) == []
-    assert _problems([known(ago(hours=1), error="It is damaged.")]) == ["Backup x: It is damaged."]
+    assert "all are unproven" in problems(old)[0]
+    assert problems([*old, known(ago(hours=1), rehearsed_at=ago(days=34))]) == []
+    assert problems([known(ago(hours=1), error="It is damaged.")]) == ["Backup x: It is damaged."]
 
 
 def test_no_backup_is_old_that_a_moment_of_the_days_needs():

@@ -150,6 +150,7 @@ WITHOUT = {
         "approveConsent",
         "denyConsent",
         "downloadClientLogo",
+        "downloadArchive",
     },
     "for OAuth libraries, or by `request`": {
         "listConnections",

@@ -216,7 +216,9 @@ async def test_the_page_is_in_no_frame(provider: Provider, club: Registered, vis
     assert headers["referrer-policy"] == "no-referrer"
     assert headers["cross-origin-opener-policy"] == "same-origin"
     assert headers["cache-control"] == "no-store"
-    url = page.url
+    url = answer.url
+    # The page leads to the sign-in by itself.
+    await page.wait_for_url("**/account/**")
 
     async def framing(route: Route) -> None:
         await route.fulfill(status=200, content_type="text/html", body=f'<iframe src="{url}"></iframe>')

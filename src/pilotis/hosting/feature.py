@@ -90,7 +90,7 @@ def feature(floor: Floor, apps: AppsFeature) -> HostingFeature:
         apps.apps,
         base_url=floor.base_url,
         sites_base_url=settings.sites_base_url
-        or default_sites_url(floor.base_url, 0 if settings.uses_https else settings.port),
+        or default_sites_url(floor.base_url, None if settings.uses_https else settings.port),
         own_hosts=names_of(floor.base_url, settings.console_origin, settings.files_base_url)
         | frozenset(settings.https_names),
         dns_servers=settings.dns_servers,

@@ -112,12 +112,12 @@ class Hosting:
         await self.retention.run(job)
 
 
-def default_sites_url(base_url: str, port: int) -> str:
+def default_sites_url(base_url: str, port: int | None) -> str:
     """Return the default address below which sites are served: names below `localhost` are this machine.
 
-    `port` is that of a server behind a proxy, 0 for one that answers by HTTPS itself.
+    `port` is that of a server behind a proxy, None for one that answers by HTTPS itself.
     """
-    if not port:
+    if port is None:
         return "https://localhost"
     _, _, given = base_url.rpartition(":")
     return f"http://localhost:{given if given.isdigit() else port}"

@@ -91,9 +91,7 @@ class Entrance:
         `Members.sign_in_elsewhere` does.
         """
         account = arrival.account
-        known = await store.use_identity(
-            connection, app.app_id, arrival.provider, account.subject, account.email, account.email_verified
-        )
+        known = await store.member_of(connection, app.app_id, arrival.provider, account.subject)
         if known is not None and arrival.member_id not in {None, known}:
             raise IdentityTakenError
         member_id = known or arrival.member_id or await self._member_by_email(connection, app.app_id, account)
@@ -113,6 +111,10 @@ class Entrance:
         )
         if known is None:
             await self._link(connection, app.app_id, arrival, linked)
+        elif known != await store.use_identity(
+            connection, app.app_id, arrival.provider, account.subject, account.email, account.email_verified
+        ):
+            raise RacedError
         return Entered(outcome, member_id is None)
 
     async def _member_by_email(self, connection: Connection, app_id: UUID, account: Profile) -> str | None:

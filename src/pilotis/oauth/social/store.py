@@ -138,10 +138,24 @@ async def member_of(database: Database, app_id: UUID, provider: str, subject: st
     return found
 
 
+async def member_of(connection: Connection, app_id: UUID, provider: str, subject: str) -> str | None:
+    """Return the member of an account at a vendor, if any."""
+    found: str | None = await connection.fetchval(
+        "select member_id from pilotis.member_identities where app_id = $1 and provider = $2 and subject = $3",
+        app_id,
+        provider,
+        subject,
+    )
+    return found
+
+
 async def use_identity(
     connection: Connection, app_id: UUID, provider: str, subject: str, email: str | None, verified: bool
 ) -> str | None:
-    """Record that an account at a vendor has signed in, and return its member, if any."""
+    """Record that an account at a vendor has signed in, and return its member, if any.
+
+    The member is locked before: whoever deletes one locks it first, too.
+    """
     found: str | None = await connection.fetchval(
         """
         update pilotis.member_identities set last_used_at = now(), email = $4, email_verified = $5
