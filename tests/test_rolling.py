@@ -42,13 +42,22 @@ def git(*arguments: str) -> bytes:
     return subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True).stdout
 
 
+def migrations_of(commit: str) -> set[bytes]:
+    """The migrations of a commit, each with the hash of its text."""
+    return set(git("ls-tree", "-r", commit, "--", SQL).splitlines())
+
+
 def released() -> str | None:
     """The last tag, or the commit before the newest migration that is committed; None without their history."""
     try:
         if tags := git("tag", "--sort=-v:refname", "--merged", "HEAD").decode().split():
             return tags[0]
-        newest = git("log", "-1", "--first-parent", "--format=%H", "--", SQL).decode().strip()
-        return git("rev-parse", "--verify", f"{newest}^1").decode().strip()
+        # Of migrations that were renumbered before anybody had them, no database knows the former names.
+        now = migrations_of("HEAD")
+        for changed in git("rev-list", "--first-parent", "HEAD", "--", SQL).decode().split():
+            before = migrations_of(f"{changed}^1")
+            if before < now:
+                return git("rev-parse", "--verify", f"{changed}^1").decode().strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 

@@ -14,6 +14,7 @@ from tests.waiting import until
 
 PUBLIC_KEY = {"key_id", "key", "name", "allowed_origins", "created_at", "last_used_at"}
 SECRET_KEY = {"key_id", "prefix", "name", "role", "user_id", "email", "created_at", "last_used_at"}
+SECRET_KEY |= {"may_sign_in_members"}
 TABLES = "/v1/public/tables"
 LOCKED = {"title": "by the secret key", "schema": {}, "access_level": "Public"}
 

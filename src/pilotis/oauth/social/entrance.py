@@ -91,7 +91,7 @@ class Entrance:
         `Members.sign_in_elsewhere` does.
         """
         account = arrival.account
-        known = await store.member_of(connection, app.app_id, arrival.provider, account.subject)
+        known = await store.linked_member(connection, app.app_id, arrival.provider, account.subject)
         if known is not None and arrival.member_id not in {None, known}:
             raise IdentityTakenError
         member_id = known or arrival.member_id or await self._member_by_email(connection, app.app_id, account)

@@ -288,7 +288,9 @@ class SocialLogin:
         )
         profile = await self._vendors.profile(account, returned)
         if state.member_id is not None:
-            known = await store.member_of(self._database, client.app_id, state.provider, profile.subject)
+            known = await store.linked_member(
+                self._database.of(client.app_id), client.app_id, state.provider, profile.subject
+            )
             if known not in {None, state.member_id}:
                 raise IdentityTakenError
         return await self._keep(client, state, profile)

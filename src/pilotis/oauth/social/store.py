@@ -126,20 +126,10 @@ async def enabled_names(connection: Connection, app_id: UUID) -> list[str]:
     return [name for (name,) in rows]
 
 
-async def member_of(database: Database, app_id: UUID, provider: str, subject: str) -> str | None:
+async def linked_member(
+    connection: Connection | TenantDatabase, app_id: UUID, provider: str, subject: str
+) -> str | None:
     """Return the member to which an account at a vendor is linked, if any."""
-    found: str | None = await database.fetchval(
-        "select member_id from pilotis.member_identities where app_id = $1 and provider = $2 and subject = $3",
-        app_id,
-        provider,
-        subject,
-        tenant=app_id,
-    )
-    return found
-
-
-async def member_of(connection: Connection, app_id: UUID, provider: str, subject: str) -> str | None:
-    """Return the member of an account at a vendor, if any."""
     found: str | None = await connection.fetchval(
         "select member_id from pilotis.member_identities where app_id = $1 and provider = $2 and subject = $3",
         app_id,
