@@ -128,7 +128,6 @@ async def obstacles(page: Page, axe: str) -> list[str]:
     if not await page.evaluate("'axe' in window"):
         session = await page.context.new_cdp_session(page)
         await session.send("Runtime.evaluate", {"expression": axe})
-        await session.detach()
     found = await page.evaluate(
         """async () => (await axe.run(document, {
             runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
