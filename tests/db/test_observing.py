@@ -83,6 +83,9 @@ def test_texts_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch):
     assert len(statements._known) <= 10
     assert statements.counts() == {"jobs": 100}
     assert statements.seconds() == {"jobs": 50}
+    statements.ended(f"select '{'x' * 10_000}' from pilotis.jobs", 0.5)
+    assert max(map(len, statements._known)) < 10_000
+    assert statements.counts()["jobs"] == 101
 
 
 async def test_waits_for_a_connection_are_counted_by_the_kind_of_tenant(server: Server):

@@ -22,6 +22,7 @@ from pilotis.kit import origin
 ROWS = "rows"
 OTHER = "other"
 _MAX_TEXTS = 1024
+_MAX_TEXT = 4096  # characters; texts that callers' conditions make long would take too much memory
 _MAX_SHAPE = 600
 _APP = re.compile(r"\bapp_[0-9a-f]{32}\.")
 _TABLE = re.compile(r"\bpilotis\.(\w+)")
@@ -114,10 +115,11 @@ class Statements:
         return {feature: sums[1] for feature, sums in self._sums.items()}
 
     def _learned(self, query: str) -> list[float]:
-        if len(self._known) >= _MAX_TEXTS:
-            self._known.clear()
         sums = self._sums.setdefault(feature_of(query), [0, 0.0])
-        self._known[query] = sums
+        if len(query) <= _MAX_TEXT:
+            if len(self._known) >= _MAX_TEXTS:
+                self._known.clear()
+            self._known[query] = sums
         return sums
 
 
