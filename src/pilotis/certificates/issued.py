@@ -42,9 +42,10 @@ class IssuedCertificates:
     async def start(self) -> None:
         """Subscribe to changes, and load the certificates."""
         self._control.subscribe(Topic.CERTIFICATE, lambda _: self._refresh_soon(), self._refresh_soon)
-        # Keys in memory may be encrypted under a master key that is forgotten.
+        # Keys in memory may be encrypted under a master key that is forgotten, also while no message arrives.
         self._control.subscribe(Topic.MASTER_KEY, lambda _: self._refresh_soon(forget=True), lambda: None)
-        await self._load()
+        self._control.watch(lost=lambda: None, regained=lambda: self._refresh_soon(forget=True))
+        await self._load(forget=False)
 
     async def close(self) -> None:
         """Cancel the running task."""
@@ -86,16 +87,16 @@ class IssuedCertificates:
 
     async def _refresh(self) -> None:
         while self._is_stale:
-            self._is_stale = False
+            forget, self._is_stale, self._forget = self._forget, False, False
             try:
-                await self._load()
+                await self._load(forget=forget)
             except Exception:
                 self._is_stale = True
+                self._forget |= forget
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _load(self) -> None:
-        """Read what has changed since the last time."""
-        forget, self._forget = self._forget, False
+    async def _load(self, *, forget: bool) -> None:
+        """Read what has changed since the last time, or to `forget` all of it."""
         database = self._database.of(BACKGROUND)
         issued = await store.issued(database)
         for name in self._served.keys() - issued.keys():
