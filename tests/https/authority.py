@@ -97,6 +97,10 @@ class AcmeServer:
         if path == "/nonce":
             return 200, None, {}
         if path.startswith("/renewal/"):
+            own = x509.load_pem_x509_certificate(self.authority.ca_file.read_bytes())
+            identifier = own.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+            if not path.startswith(f"/renewal/{_encoded(identifier)}."):
+                raise ProblemError("malformed", "This certificate is not ours.", 404)
             self.asked_for_renewal += 1
             begin, end = self.renewal_window or (datetime.now(UTC) + timedelta(days=50),) * 2
             window = {"start": begin.isoformat().replace("+00:00", "Z"), "end": end.isoformat().replace("+00:00", "Z")}
@@ -232,10 +236,14 @@ def _decoded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
 def _thumbprint(jwk: dict[str, str]) -> str:
     """RFC 7638."""
     needed = json.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":"))
-    return base64.urlsafe_b64encode(hashlib.sha256(needed.encode()).digest()).decode().rstrip("=")
+    return _encoded(hashlib.sha256(needed.encode()).digest())
 
 
 def _verify(jwk: dict[str, str], algorithm: str, signed: bytes, signature: bytes) -> None:

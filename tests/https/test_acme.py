@@ -11,7 +11,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 
+from tests.certificates import Authority
 from tests.conftest import first_console_user, new_app
 from tests.database import connect
 from tests.hosting.sites import Site, new_site
@@ -261,7 +263,11 @@ async def test_a_dead_authority_delays_nobody_and_ari_is_followed(tmp_path: Path
         with running(server):
             old = await until(lambda: serial(server))
             connection = await connect(server)
+            await insert_certificate_of_another_authority(connection, tmp_path, OTHER)
             await until(lambda: periodic_has_run(connection, server, acme))
+            row = await stored(connection, OTHER)
+            assert timedelta(minutes=59) < row["ask_at"] - datetime.now(UTC) < timedelta(minutes=61)
+            assert timedelta(minutes=59) < row["renew_at"] - datetime.now(UTC) < timedelta(minutes=61)
             row = await stored(connection, NAME)
             assert begin <= row["renew_at"] <= begin + timedelta(hours=1)
             assert timedelta(hours=5) < row["ask_at"] - datetime.now(UTC) < timedelta(hours=7)
@@ -280,6 +286,23 @@ async def test_a_dead_authority_delays_nobody_and_ari_is_followed(tmp_path: Path
             await until(lambda: periodic_has_run(connection, server, acme))
             await until(lambda: serial(server) not in {None, old})
             await connection.close()
+
+
+async def insert_certificate_of_another_authority(connection: asyncpg.Connection, folder: Path, name: str) -> None:
+    """Store a certificate that the authority does not know, and that is asked for first."""
+    (other := folder / "other").mkdir()
+    leaf = Authority(other).signed(ec.generate_private_key(ec.SECP256R1()).public_key(), name, days=60)
+    await connection.execute(
+        """
+        insert into pilotis.https_certificates
+            (name, chain, private_key, not_before, not_after, issued_at, renew_at, ask_at)
+        values ($1, $2, '', $3, $4, now(), now() + interval '1 hour', now() - interval '1 day')
+        """,
+        name,
+        leaf.public_bytes(Encoding.PEM).decode(),
+        leaf.not_valid_before_utc,
+        leaf.not_valid_after_utc,
+    )
 
 
 async def failed(connection: asyncpg.Connection) -> asyncpg.Record | None:

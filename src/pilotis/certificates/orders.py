@@ -110,23 +110,35 @@ class Orders:
             await self._ask(asked)
 
     async def _ask(self, asked: Sequence[store.Certificate]) -> None:
-        database = self._database.of(BACKGROUND)
         try:
             async with self._authority() as authority:
                 for known in asked:
-                    assert known.chain is not None
-                    assert known.not_before is not None
-                    assert known.not_after is not None
-                    renew_at, ask_at = await self._in_thread(authority.renewal, known.chain)
-                    life = known.not_after - known.not_before
-                    latest = known.not_before + life * LATEST
-                    usual = known.not_before + life * RENEWED_AT
-                    await store.store_renewal(database, known.name, min(renew_at or usual, latest), ask_at)
+                    await self._ask_for(authority, known)
         except OrderError as error:
-            _log.warning("authority not asked when to renew", reason=str(error))
             for known in asked:
-                assert known.renew_at is not None
-                await store.store_renewal(database, known.name, known.renew_at, now() + timedelta(hours=1))
+                await self._ask_later(known, error)
+
+    async def _ask_for(self, authority: Authority, known: store.Certificate) -> None:
+        assert known.chain is not None
+        assert known.not_before is not None
+        assert known.not_after is not None
+        try:
+            renew_at, ask_at = await self._in_thread(authority.renewal, known.chain)
+        except OrderError as error:
+            # Others need not wait for it: the authority does not know the certificates of the one before it.
+            await self._ask_later(known, error)
+            return
+        life = known.not_after - known.not_before
+        latest = known.not_before + life * LATEST
+        usual = known.not_before + life * RENEWED_AT
+        database = self._database.of(BACKGROUND)
+        await store.store_renewal(database, known.name, min(renew_at or usual, latest), ask_at)
+
+    async def _ask_later(self, known: store.Certificate, error: OrderError) -> None:
+        _log.warning("authority not asked when to renew", name=known.name, reason=str(error))
+        assert known.renew_at is not None
+        database = self._database.of(BACKGROUND)
+        await store.store_renewal(database, known.name, known.renew_at, now() + timedelta(hours=1))
 
     async def _run(self, job: Job[OrderJob]) -> None:
         name = job.payload.name
