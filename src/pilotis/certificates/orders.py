@@ -78,6 +78,7 @@ class Orders:
         self._names = names
         self._is_wanted = is_wanted
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="acme")
+        self._registering = asyncio.Lock()
         self.kind = JobKind(
             name="certificates.order", queue=_QUEUE, payload=OrderJob, run=self._run, seconds=_ORDER_SECONDS
         )
@@ -212,28 +213,37 @@ class Orders:
     @asynccontextmanager
     async def _authority(self) -> AsyncGenerator[Authority]:
         """Connect to the authority with the server's account, which is created the first time."""
+        directory = self._ordering.directory
+        # The jobs of several names may be the first at the same time.
+        async with self._registering:
+            account = await store.account(self._database.of(BACKGROUND), directory) or await self._register()
+        key = self._secrets.decrypt(Purpose.HTTPS_KEY, directory, account.private_key)
+        async with self._connected(key, account.url) as authority:
+            try:
+                yield authority
+            except AccountUnknownError:
+                await store.delete_account(self._database.of(BACKGROUND), directory, account.url)
+                raise
+
+    @asynccontextmanager
+    async def _connected(self, key: bytes, url: str | None) -> AsyncGenerator[Authority]:
         # Imported by the first job: it takes 20 MB, and comes with an extra.
         from pilotis.certificates import authority as acme
 
-        directory, email, ca_file, proxy, _ = self._ordering
-        account = await store.account(self._database.of(BACKGROUND), directory)
-        key = self._secrets.decrypt(Purpose.HTTPS_KEY, directory, account.private_key) if account else acme.new_key()
-        url = account.url if account else None
+        directory, _, ca_file, proxy, _ = self._ordering
         authority = await self._in_thread(acme.Authority, directory, key, url, ca_file, proxy)
         try:
-            if account is None:
-                url = await self._in_thread(authority.register, email)
-                account = await self._store_account(directory, key, url)
-                if account.url != url:
-                    raise OrderError("Another node has created an account at the same time.")
             yield authority
-        except AccountUnknownError:
-            await store.delete_account(self._database.of(BACKGROUND), directory, account.url if account else "")
-            raise
         finally:
             authority.close()
 
-    async def _store_account(self, directory: str, key: bytes, url: str) -> Account:
+    async def _register(self) -> Account:
+        """Create an account at the authority, and return it, or the one that another node has stored meanwhile."""
+        from pilotis.certificates import authority as acme
+
+        directory, key = self._ordering.directory, acme.new_key()
+        async with self._connected(key, None) as authority:
+            url = await self._in_thread(authority.register, self._ordering.email)
         async with self._database.transaction(BACKGROUND) as connection:
             encrypted = await self._secrets.encrypt(connection, Purpose.HTTPS_KEY, directory, key)
             await store.insert_account(connection, directory, encrypted, url)
