@@ -213,6 +213,7 @@ def test_addresses_that_contradict_each_other():
     assert "readable on the way" in found(base_url="http://api.example.com")[0].sentence
     assert "trusted_proxies" in found(base_url="https://api.example.com")[0].fix
     assert found(base_url="https://api.example.com", trusted_proxies=["10.0.0.1"]) == []
+    assert found(base_url="https://api.example.com", https_names=["api.example.com"]) == []
     assert doctor_machine.addresses(Settings()) == []
 
 

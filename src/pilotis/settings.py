@@ -263,6 +263,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the server answers by HTTPS itself."""
         return bool(self.https_names) or self.https_certificate is not None
 
+    @property
+    def is_proxied(self) -> bool:
+        """Whether an https `base_url` is that of a proxy in front of the server."""
+        return not self.uses_https or bool(self.trusted_proxies)
+
 
 SECTIONS: Mapping[str, type[msgspec.Struct]] = {"limits": Limits, "backup": BackupSettings}
 """The tables of the file, with what they have."""

@@ -3,16 +3,21 @@
 import os
 import shutil
 import signal
+import socket
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from pilotis.cli import doctor
+from pilotis.cli.findings import Check, Level
+from pilotis.settings import Settings
 from tests.acceptance.test_files import storage
 from tests.certificates import Authority
 from tests.commands import run
@@ -146,6 +151,17 @@ def test_doctor_names_a_certificate_that_ends_soon(own: Own):
     )
     settings |= {"PILOTIS_HTTPS_NAMES": f"{NAME},www.example.com"}
     assert "There is no certificate for www.example.com yet." in run("doctor", *own.server.place, **settings).stdout
+
+
+def test_doctor_misses_no_proxy_in_front_of_a_server_that_needs_none(own: Own, monkeypatch: pytest.MonkeyPatch):
+    address = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", own.server.https))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [address])
+    monkeypatch.setenv("SSL_CERT_FILE", str(own.authority.ca_file))
+    settings = Settings(base_url=f"https://{NAME}", https_certificate="x.pem", sites_base_url=f"https://{SITES}")
+    found = doctor.examine_url(settings, f"https://{NAME}")
+    assert [one.level for one in found if one.id is Check.PROXY] == [Level.OK]
+    proxied = msgspec.structs.replace(settings, trusted_proxies=["10.0.0.1"])
+    assert any("X-Forwarded-For" in one.sentence for one in doctor.examine_url(proxied, f"https://{NAME}"))
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def examine(settings: Settings, app_id: UUID | None) -> list[Finding]:
 
 def examine_url(settings: Settings, url: str) -> list[Finding]:
     """Return the findings about the way from a client to the server at an address."""
-    findings = problems(Check.PROXY, proxy_check.problems(url, settings.sites_base_url))
+    found = proxy_check.problems(url, settings.sites_base_url, is_proxied=settings.is_proxied)
+    findings = problems(Check.PROXY, found)
     if not findings:
         findings = [ok(Check.PROXY, f"{url} is reached, with every header that it needs.")]
     return findings + certificate(url)

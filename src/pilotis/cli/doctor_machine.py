@@ -152,7 +152,7 @@ def addresses(settings: Settings) -> list[Finding]:
     if urlsplit(base_url).scheme != "https":
         sentence = f"base_url is {base_url}: passwords and tokens are readable on the way, and links lead to http."
         return [warning(Check.ADDRESS, sentence, "Put a proxy with TLS in front, and set base_url to its https URL.")]
-    if not settings.trusted_proxies:
+    if settings.is_proxied and not settings.trusted_proxies:
         sentence = (
             "base_url is https, so a proxy is in front, but trusted_proxies is empty: all visitors share one address."
         )

@@ -34,19 +34,22 @@ class _Answer:
         self.content = json.object_of(body)
 
 
-def problems(url: str, sites_base_url: str | None) -> Iterator[Report]:
-    """Yield a report for each thing that is wrong between a client and the server at the address."""
+def problems(url: str, sites_base_url: str | None, *, is_proxied: bool = True) -> Iterator[Report]:
+    """Yield a report for each thing that is wrong between a client and the server at the address.
+
+    A server that answers by HTTPS itself need not be `is_proxied`: then nothing adds headers.
+    """
     headers = _ask(f"{url}/healthz/proxy")
     if headers.problem or not {"is_trusted", "missing"} <= headers.content.keys():
         answered = headers.problem or f"it answered {headers.status}"
         yield Report(f"{url} does not lead to this version of Pilotis: {answered}.", "Start it, or correct the proxy.")
         return
-    for name in headers.content["missing"]:
+    for name in headers.content["missing"] if is_proxied else ():
         yield Report(
             f"The proxy does not pass on {name}, or its value is not that of base_url: {_PURPOSE.get(name, name)}.",
             f"Let the proxy set {name} as docs/operating.md shows, and base_url be {url}.",
         )
-    if not headers.content["is_trusted"]:
+    if is_proxied and not headers.content["is_trusted"]:
         yield Report(
             "The proxy's address is not in trusted_proxies, so its X-Forwarded-For and X-Forwarded-Proto are ignored.",
             "Add it to trusted_proxies.",
