@@ -13,6 +13,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from pilotis.db.pool import Database
 from pilotis.http import exposition, metric_families
 from pilotis.http.api.principals import Client
 from pilotis.http.api.request import Call, ServerBounds
@@ -38,14 +39,29 @@ def call(path: str, *, found: bool) -> Call:
 
 
 @contextlib.asynccontextmanager
-async def served(metrics: Metrics, directory: Path | None = None) -> AsyncIterator[str]:
+async def served(
+    metrics: Metrics, directory: Path | None = None, allowed: exposition.Allowed = exposition.no_name
+) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        task = asyncio.create_task(exposition.serve(metrics, listening, directory))
+        task = asyncio.create_task(exposition.serve(metrics, listening, directory, allowed))
         await asyncio.sleep(0.1)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/metrics"
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def test_a_proxy_is_told_that_the_database_does_not_answer():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    database = Database({"host": "127.0.0.1", "port": port, "user": "none", "database": "none"})
+
+    async def allowed(_name: str) -> bool:
+        return bool(await database.fetchval("select true"))
+
+    async with served(Metrics(), allowed=allowed) as address, httpx.AsyncClient() as client:
+        answer = await client.get(address.replace("/metrics", "/tls/allowed?name=www.example.com"))
+    assert (answer.status_code, answer.text) == (503, "not known now\n")
 
 
 async def read(address: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

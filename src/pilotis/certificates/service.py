@@ -18,7 +18,7 @@ from pilotis.certificates.orders import Orders
 from pilotis.certificates.own_files import CHECK_SECONDS, OwnFiles
 from pilotis.db.pool import Database
 from pilotis.db.waiters import UNAUTHENTICATED
-from pilotis.kit.errors import UnavailableError
+from pilotis.kit.errors import QueryTimeoutError, UnavailableError
 from pilotis.kit.networks import is_address
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{8,256}")
@@ -101,7 +101,7 @@ class Certificates:
         async with self._lookups:
             try:
                 found = await store.answer(self._database.of(UNAUTHENTICATED), token, host)
-            except UnavailableError:
+            except (UnavailableError, QueryTimeoutError):
                 return None
         return found.encode() if found is not None else None
 

@@ -15,6 +15,7 @@ import msgspec
 import uvicorn
 
 from pilotis.http.metrics import Metrics, Snapshot
+from pilotis.kit.errors import QueryTimeoutError, UnavailableError
 
 _PUBLISH_SECONDS = 1.0
 _MAX_CONNECTIONS = 16
@@ -99,10 +100,16 @@ def _answering(metrics: Metrics, snapshots: Callable[[], Sequence[Snapshot]], al
 
 
 async def _answer_proxy(query: bytes, allowed: Allowed, send: Any) -> None:
-    """Answer 200 if a proxy may get a certificate for `name`, else 404; Caddy calls it `domain`."""
+    """Answer 200 if a proxy may get a certificate for `name`, else 404; Caddy calls it `domain`.
+
+    The answer is 503 if the database does not say.
+    """
     given = parse_qs(query.decode("latin-1"))
     names = given.get("name", []) + given.get("domain", [])
-    status, body = (200, b"yes\n") if len(names) == 1 and await allowed(names[0]) else (404, b"no\n")
+    try:
+        status, body = (200, b"yes\n") if len(names) == 1 and await allowed(names[0]) else (404, b"no\n")
+    except (UnavailableError, QueryTimeoutError):
+        status, body = 503, b"not known now\n"
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
