@@ -64,6 +64,18 @@ async def test_a_proxy_is_told_that_the_database_does_not_answer():
     assert (answer.status_code, answer.text) == (503, "not known now\n")
 
 
+async def test_numbers_that_cannot_be_written_are_written_later(tmp_path: Path):
+    (obstacle := tmp_path / f"{os.getpid()}.new").mkdir()
+    async with served(Metrics([state(3)]), tmp_path) as address:
+        assert not any(name == "pilotis_requests_in_flight" for name, _ in await read(address))
+        obstacle.rmdir()
+
+        async def are_there() -> bool:
+            return (await read(address)).get(("pilotis_requests_in_flight", ())) == 3
+
+        await until(are_there)
+
+
 async def read(address: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     async with httpx.AsyncClient() as client:
         answer = await client.get(address)

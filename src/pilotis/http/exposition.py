@@ -51,8 +51,10 @@ async def _publish(metrics: Metrics, directory: Path) -> None:
     while True:
         data = msgspec.msgpack.encode(metrics.snapshot())
         if data != last:
-            _write(path, data)
-            last = data
+            # On a full disk the numbers stay as they were; the end of this task would be that of `/metrics`.
+            with contextlib.suppress(OSError):
+                _write(path, data)
+                last = data
         await asyncio.sleep(_PUBLISH_SECONDS)
 
 
