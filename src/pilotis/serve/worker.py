@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -110,29 +111,18 @@ def _own_ports(settings: Settings, source: DatabaseSource, listening: Listening,
 def configuration(node: Node) -> uvicorn.Config:
     """Return how uvicorn serves a node."""
     hsts = node.settings.https_hsts_seconds if node.settings.uses_https else 0
-    return uvicorn.Config(
+    return _config(
         node.hosts,
-        interface="asgi3",
-        http=protocol_for(node.settings.limits, node.cached_answers, node.direct),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        # `trusted_proxies` decides whose X-Forwarded-For is believed; uvicorn believes any local process.
-        proxy_headers=False,
+        protocol_for(node.settings.limits, node.cached_answers, node.direct),
         headers=[("strict-transport-security", f"max-age={hsts}")] if hsts else [],
         backlog=_BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(node.settings.stop_seconds),
     )
 
 
-def _site_protocol(node: Node, host: str) -> Callable[[], asyncio.Protocol]:
-    """Return what creates the protocol of a connection to the port of a site."""
-    protocol = protocol_for(node.settings.limits)
-    config = uvicorn.Config(
-        as_site(node.hosts, host),
+def _config(application: Any, protocol: type[asyncio.Protocol], **more: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
         interface="asgi3",
         http=protocol,
         ws="none",
@@ -140,9 +130,17 @@ def _site_protocol(node: Node, host: str) -> Callable[[], asyncio.Protocol]:
         log_config=None,
         access_log=False,
         server_header=False,
+        # `trusted_proxies` decides whose X-Forwarded-For is believed; uvicorn believes any local process.
         proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        **more,
     )
+
+
+def _site_protocol(node: Node, host: str) -> Callable[[], asyncio.Protocol]:
+    """Return what creates the protocol of a connection to the port of a site."""
+    protocol = protocol_for(node.settings.limits)
+    config = _config(as_site(node.hosts, host), protocol)
     config.load()
     return partial(protocol, config=config, server_state=ServerState(), app_state={})
 
@@ -155,18 +153,7 @@ def _plain(node: Node, certificates: Certificates) -> Callable[[ServerState], Ca
         return certificates.is_served(host) or node.hosts.is_area(host.encode())
 
     application = PlainPort(node.application, is_served, certificates.answer, node.floor.base_url)
-    config = uvicorn.Config(
-        application,
-        interface="asgi3",
-        http=protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-    )
+    config = _config(application, protocol)
     config.load()
     return lambda state: partial(protocol, config=config, server_state=state, app_state={})
 
