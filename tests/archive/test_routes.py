@@ -4,7 +4,7 @@ import asyncio
 import io
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -151,6 +151,47 @@ async def test_the_oldest_archives_go_and_there_is_one_at_a_time(app: App):
         assert {answer.json()["code"] for answer in both if answer.status_code != 202} <= {"ARCHIVE_PENDING"}
         pending = next(answer.json()["id"] for answer in both if answer.status_code == 202)
         await ended(client, f"/v1/apps/{app.app_id}/archives/{pending}")
+
+
+async def asked_for(app: App, passphrase: bytes | None, age: str) -> str:
+    """An archive that was asked for, without its job."""
+    archive_id = str(uuid4())
+    statement = """
+        insert into pilotis.app_archives (app_id, archive_id, passphrase, has_passphrase, with_secrets, created_at)
+        values ($1, $2, $3::bytea, $3::bytea is not null, false, now() - $4::text::interval)
+    """
+    await run_sql(app.server, statement, app.app_id, archive_id, passphrase, age)
+    return archive_id
+
+
+async def run_job(app: App, app_id: str, queue: str, kind: str, payload: str = "{}", attempts: int = 0) -> None:
+    """Have a node run a job that was tried before."""
+    statement = """
+        insert into pilotis.jobs (app_id, job_id, queue, kind, payload, run_at, attempts)
+        values ($1, gen_random_uuid(), $2, $3, $4::text::jsonb, now(), $5)
+    """
+    await run_sql(app.server, statement, app_id, queue, kind, payload, attempts)
+    await run_sql(app.server, "select pg_notify('pilotis', 'work:' || $1)", queue)
+
+
+async def test_an_archive_that_cannot_be_written_has_failed_after_the_last_attempt(app: App):
+    archive_id = await asked_for(app, b"what nobody can decrypt", "0")
+    payload = f'{{"archive_id": "{archive_id}"}}'
+    await run_job(app, app.app_id, "archives", "archives.write", payload, attempts=3)
+    async with console_client(app) as client:
+        failed = await ended(client, f"/v1/apps/{app.app_id}/archives/{archive_id}")
+    assert (failed["status"], "The server's log says why" in failed["error"]) == ("failed", True)
+    assert (await written(app, with_secrets=False))["status"] == "completed"
+
+
+async def test_an_archive_whose_job_was_given_up_has_failed(app: App, other_app: App):
+    lost, recent = await asked_for(app, None, "3 days"), await asked_for(other_app, None, "1 hour")
+    await run_job(app, str(UUID(int=0)), "light", "archives.fail_lost")
+    async with console_client(app) as client:
+        assert (await ended(client, f"/v1/apps/{app.app_id}/archives/{lost}"))["status"] == "failed"
+        waiting = (await client.get(f"/v1/apps/{other_app.app_id}/archives/{recent}")).json()
+        assert waiting["status"] == "pending"
+        await client.delete(f"/v1/apps/{other_app.app_id}/archives/{recent}")
 
 
 async def test_an_upload_that_is_no_archive_says_so_and_leaves_nothing(app: App):

@@ -113,7 +113,10 @@ def feature(
         name="archive",
         endpoints=[ArchiveEndpoints(requested, imports)],
         jobs=[requested.kind],
-        periodic=[on_connection(floor.database, "archives.expire", 24 * 3600, imports.delete_old)],
+        periodic=[
+            on_connection(floor.database, "archives.expire", 24 * 3600, imports.delete_old),
+            on_connection(floor.database, "archives.fail_lost", 24 * 3600, requested.fail_lost),
+        ],
         start=imports.start,
         close=imports.stop,
         archives=archives,

@@ -141,6 +141,18 @@ async def fail(connection: Connection, app_id: UUID, archive_id: UUID, error: st
     )
 
 
+async def fail_old(connection: Connection, days: int, error: str) -> None:
+    """Record why archives of long ago, which are still to be written, will not be."""
+    await connection.execute(
+        """
+        update pilotis.app_archives set state = 'failed', ended_at = now(), passphrase = null, error = $2
+        where state = 'pending' and created_at < now() - make_interval(days => $1)
+        """,
+        days,
+        error,
+    )
+
+
 async def delete(connection: Connection, app_id: UUID, archive_id: UUID) -> bool:
     """Delete an archive; False if there is none."""
     gone = await connection.fetchval(

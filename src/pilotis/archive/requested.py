@@ -13,6 +13,8 @@ from typing import IO
 from uuid import UUID
 
 import msgspec
+import structlog
+from asyncpg import Connection
 
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.archive import request_store as store
@@ -29,7 +31,7 @@ from pilotis.archive.types import AppArchive, AppArchiveList, ArchiveLink, NewAr
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo, AppUser, InvalidTokenError, Role
-from pilotis.jobs.kinds import Job, JobKind
+from pilotis.jobs.kinds import Job, JobKind, LeaseLostError
 from pilotis.jobs.queue import Jobs
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import PilotisError
@@ -46,7 +48,10 @@ LINK_PREFIX = "ar_"
 _LINK = "archive"
 _GAPS = (5.0, 60.0, 600.0)
 _SECONDS = 6 * 3600.0
+_LOST_DAYS = 2  # more than all attempts take
+_UNKNOWN = "The archive could not be written. The server's log says why."
 _PIECE_BYTES = 1 << 20
+_log = structlog.get_logger("pilotis.archive")
 
 
 class ArchiveJob(msgspec.Struct, frozen=True):
@@ -100,7 +105,8 @@ class RequestedArchives:
             payload=ArchiveJob,
             run=self._run,
             gaps=_GAPS,
-            seconds=_SECONDS,
+            # What takes longer ends before, and says so.
+            seconds=_SECONDS + 60,
         )
 
     async def ask(self, app: AppInfo, actor: Actor, archive_id: UUID, wanted: NewArchive) -> AppArchive:
@@ -170,6 +176,10 @@ class RequestedArchives:
         name = f"{app.name} {rfc3339(row.created_at)[:16].replace(':', '.')}.pilotis"
         return Download(name, row.bytes, self._blobs.open(blob_key(app_id, row.archive_id)))
 
+    async def fail_lost(self, connection: Connection) -> None:
+        """Record that archives have failed whose job was given up because each process that ran it has died."""
+        await store.fail_old(connection, _LOST_DAYS, _UNKNOWN)
+
     async def _row(self, app_id: UUID, archive_id: UUID) -> ArchiveRow:
         row = await store.archive(self._database.of(app_id), app_id, archive_id)
         if row is None:
@@ -182,17 +192,24 @@ class RequestedArchives:
         if wanted is None:
             return
         try:
-            app = await self._apps.by_id(app_id)
-            passphrase = None
-            if wanted.passphrase is not None:
-                secrets = await self._secrets.app(app_id)
-                passphrase = secrets.decrypt(Purpose.ARCHIVE_PASSPHRASE, str(archive_id), wanted.passphrase).decode()
-            await self._write(job, app, passphrase, with_secrets=wanted.with_secrets)
-        except PilotisError as error:
+            async with asyncio.timeout(_SECONDS):
+                app = await self._apps.by_id(app_id)
+                passphrase = None
+                if wanted.passphrase is not None:
+                    secrets = await self._secrets.app(app_id)
+                    passphrase = secrets.decrypt(
+                        Purpose.ARCHIVE_PASSPHRASE, str(archive_id), wanted.passphrase
+                    ).decode()
+                await self._write(job, app, passphrase, with_secrets=wanted.with_secrets)
+        except LeaseLostError:
+            raise
+        except Exception as error:
             if not isinstance(error, AppNotFoundError | ArchiveKeyError) and job.attempt <= len(_GAPS):
                 raise
+            if not isinstance(error, PilotisError):
+                _log.exception("archive failed", app_id=str(app_id), archive_id=str(archive_id))
             async with job.transaction() as connection:
-                await store.fail(connection, app_id, archive_id, error.text)
+                await store.fail(connection, app_id, archive_id, _sentence(error))
                 await job.finish(connection)
 
     async def _write(self, job: Job[ArchiveJob], app: AppInfo, passphrase: str | None, *, with_secrets: bool) -> None:
@@ -220,6 +237,14 @@ def blob_key(app_id: UUID, archive_id: UUID) -> str:
 async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes]:
     while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
         yield piece
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, PilotisError):
+        return error.text
+    if isinstance(error, TimeoutError):
+        return f"It took longer than {_SECONDS / 3600:.0f} hours."
+    return _UNKNOWN
 
 
 def _view(row: ArchiveRow) -> AppArchive:
