@@ -17,7 +17,7 @@ import asyncpg
 import msgspec
 from asyncpg import Connection
 
-from pilotis.apps.service import Apps
+from pilotis.apps.service import Apps, CopiedApp
 from pilotis.apps.types import BranchOf, CopiedSettings
 from pilotis.archive import changes, lines, store
 from pilotis.archive.changes import Change
@@ -60,8 +60,10 @@ class Wanted(NamedTuple):
     with_secrets: bool = True
     with_secret_key: bool = True
     branch: BranchOf | None = None
-    complete: Callable[[Connection], Awaitable[None]] | None = None
-    """Called in the transaction, when the app is there but for the bytes of its files."""
+    require: Callable[[Connection], Awaitable[None]] | None = None
+    """Called in the transaction before files are copied, which takes long: it may raise, but lock nothing."""
+    complete: Callable[[Connection, Imported], Awaitable[None]] | None = None
+    """Called at the end of the transaction."""
 
 
 class Reader:
@@ -131,18 +133,7 @@ class Reader:
             raise ArchiveTooNewError(f"Pilotis {manifest.version} wrote this archive. Import it with that version.")
         if await store.has_app(connection, change.target):
             raise AppExistsError
-        settings = _settings(manifest, wanted.name)
-        if wanted.owner_id is not None and wanted.actor.kind == "console_user":
-            await self._apps.require_creator(connection, wanted.owner_id)
-        copied = await self._apps.create_copy(
-            connection,
-            settings,
-            wanted.owner_id,
-            wanted.actor,
-            change.target,
-            with_secret_key=wanted.with_secret_key,
-            branch=wanted.branch,
-        )
+        copied = await self._new_app(connection, manifest, change.target)
         app = copied.app
         if change.data_key is not None:
             await sources.encryption.set_data_key(connection, change.target, change.data_key)
@@ -175,12 +166,7 @@ class Reader:
             source=str(change.source),
             rows=sum(rows.values()),
         )
-        if wanted.complete:
-            await wanted.complete(connection)
-        missing = await _Blobs(sources.blobs, archive, change.target).put_all(
-            store.each_blob(connection, change.target, sources.copied), manifest.missing_blobs
-        )
-        return Imported(
+        made = Imported(
             app_id=app.app_id,
             name=app.name,
             public_key=copied.public_key,
@@ -188,8 +174,30 @@ class Reader:
             tables=len(tables),
             rows=sum(rows.values()),
             blobs=manifest.blobs,
-            missing_blobs=missing,
+            missing_blobs=manifest.missing_blobs,
             left_out=manifest.left_out,
+        )
+        if wanted.require:
+            await wanted.require(connection)
+        async with _Blobs(sources.blobs, archive, change.target) as blobs:
+            named = store.each_blob(connection, change.target, sources.copied)
+            await blobs.put_all(named, manifest.missing_blobs)
+            if wanted.complete:
+                await wanted.complete(connection, made)
+        return made
+
+    async def _new_app(self, connection: Connection, manifest: Manifest, app_id: UUID) -> CopiedApp:
+        wanted, settings = self._wanted, _settings(manifest, self._wanted.name)
+        if wanted.owner_id is not None and wanted.actor.kind == "console_user":
+            await self._apps.require_creator(connection, wanted.owner_id)
+        return await self._apps.create_copy(
+            connection,
+            settings,
+            wanted.owner_id,
+            wanted.actor,
+            app_id,
+            with_secret_key=wanted.with_secret_key,
+            branch=wanted.branch,
         )
 
     async def _insert(
@@ -244,25 +252,30 @@ class Reader:
 
 
 class _Blobs:
-    """Stores the bytes of an archive where the rows of the new app name them."""
+    """Stores the bytes of an archive where the rows of the new app name them.
+
+    Use it as a context manager: if anything fails in the block, what was stored is deleted.
+    """
 
     def __init__(self, blobs: BlobStore, archive: ArchiveReader, app_id: UUID) -> None:
         self._blobs = blobs
         self._archive = archive
         self._app_id = app_id
 
-    async def put_all(self, named: AsyncIterator[NamedBlob], missing: int) -> int:
-        """Store everything; return how many of the named bytes the archive does not have, which must be `missing`.
+    async def __aenter__(self) -> _Blobs:
+        return self
 
-        Rows and parts are in the order of the digests. If anything fails, what was stored is deleted.
-        """
-        try:
-            if (found := await self._merge(named)) != missing:
-                raise InvalidArchiveError("The archive is cut off or damaged: files that its rows name are missing.")
-        except BaseException:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
             await asyncio.shield(self._remove())
-            raise
-        return found
+
+    async def put_all(self, named: AsyncIterator[NamedBlob], missing: int) -> None:
+        """Store everything; of the named bytes the archive must lack as many as `missing`.
+
+        Rows and parts are in the order of the digests.
+        """
+        if await self._merge(named) != missing:
+            raise InvalidArchiveError("The archive is cut off or damaged: files that its rows name are missing.")
 
     async def _merge(self, named: AsyncIterator[NamedBlob]) -> int:
         parts = self._archive.each_blob()

@@ -69,9 +69,10 @@ class Archives:
         contents: Contents,
         actor: Actor,
         folder: Path,
-        complete: Callable[[Connection], Awaitable[None]],
+        require: Callable[[Connection], Awaitable[None]],
+        complete: Callable[[Connection, Imported], Awaitable[None]],
     ) -> None:
-        """Make a branch of an app, whose archive is in `folder` meanwhile; `complete` is part of its transaction.
+        """Make a branch of an app, whose archive is in `folder` meanwhile; for the callbacks see `Wanted`.
 
         Does nothing if a process that died has made it.
         """
@@ -83,6 +84,6 @@ class Archives:
                     self._sources, branch.parent_id, archive, passphrase, with_secrets=True, contents=contents
                 )
                 await writer.write()
-            wanted = Wanted(name, None, actor, passphrase, branch=branch, complete=complete)
+            wanted = Wanted(name, None, actor, passphrase, branch=branch, require=require, complete=complete)
             with suppress(AppExistsError):
                 await self.import_(path, wanted)

@@ -14,7 +14,7 @@ from asyncpg import Connection
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.apps.types import BranchOf
 from pilotis.archive.service import Archives
-from pilotis.archive.types import Contents
+from pilotis.archive.types import Contents, Imported
 from pilotis.branches import merging, store
 from pilotis.branches.errors import (
     BranchLimitError,
@@ -203,12 +203,16 @@ class Branches:
         contents = {name: amount == "all" for name, amount in json.decode(stored.contents.encode()).items()}
         branch = BranchOf(app_id=stored.branch_id, parent_id=app_id, name=stored.name, expires_at=stored.expires_at)
 
-        async def complete(connection: Connection) -> None:
+        async def require(connection: Connection) -> None:
+            if await store.read(connection, app_id, stored.branch_id) is None:
+                raise BranchNotFoundError
+
+        async def complete(connection: Connection, _: Imported) -> None:
             if not await store.lock(connection, app_id, stored.branch_id):
                 raise BranchNotFoundError
 
         name = f"{parent.name[: _MAX_NAME - len(stored.name) - 3]} ({stored.name})"
-        await self._archives.branch(name, branch, Contents(**contents), actor, self._folder, complete)
+        await self._archives.branch(name, branch, Contents(**contents), actor, self._folder, require, complete)
 
 
 def _branch(app_id: UUID, row: StoredBranch) -> AppBranch:
