@@ -225,6 +225,25 @@ async def test_an_import_whose_process_is_gone_has_failed(app: App):
     assert (silent["status"], silent["code"]) == ("failed", "STOPPING")
 
 
+async def test_an_import_and_its_app_are_completed_together_or_not_at_all(shop: Shop):
+    server = shop.app.server
+    archive = await written(shop.app, with_secrets=False)
+    got = await downloaded(shop.app, archive["id"])
+    apps = await run_sql(server, "select count(*) from pilotis.apps")
+    stored = {path for path in (server.data_dir / "blobs").rglob("*") if path.is_file()}
+    assert stored
+    await run_sql(
+        server, "alter table pilotis.app_imports add constraint never_completed check (state <> 'completed') not valid"
+    )
+    try:
+        failed = await imported(shop.app, got.content)
+    finally:
+        await run_sql(server, "alter table pilotis.app_imports drop constraint never_completed")
+    assert (failed["status"], failed["app_id"]) == ("failed", None)
+    assert await run_sql(server, "select count(*) from pilotis.apps") == apps
+    assert {path for path in (server.data_dir / "blobs").rglob("*") if path.is_file()} <= stored
+
+
 async def test_an_import_too_large_is_refused_while_it_arrives(tmp_path: Path):
     environment = {"PILOTIS_LIMITS_ARCHIVE_BYTES": str(1 << 20)}
     server = Server(tmp_path / "data", environment=environment).start()

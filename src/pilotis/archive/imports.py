@@ -21,7 +21,7 @@ from pilotis.archive.errors import AppImportNotFoundError, ImportsBusyError
 from pilotis.archive.reader import Wanted
 from pilotis.archive.request_store import SEEN_SECONDS, ImportRow
 from pilotis.archive.service import Archives
-from pilotis.archive.types import AppImport
+from pilotis.archive.types import AppImport, Imported
 from pilotis.db.pool import Database
 from pilotis.db.waiters import CONSOLE
 from pilotis.http.api.multipart import Multipart, Part
@@ -81,6 +81,10 @@ class AppImports:
         if self._count >= MAX_IMPORTS:
             raise ImportsBusyError
         self._count += 1
+
+        async def complete(connection: Connection, made: Imported) -> None:
+            await store.complete_import(connection, import_id, made)
+
         async with AsyncExitStack() as stack:
             stack.callback(self._end)
             async with self._database.transaction(CONSOLE) as connection:
@@ -96,6 +100,7 @@ class AppImports:
                 upload.passphrase,
                 with_secrets=upload.with_secrets,
                 with_secret_key=False,
+                complete=complete,
             )
             # From here on the task holds the folder and the place.
             task = asyncio.create_task(self._import(import_id, folder / _FILE, wanted, stack.pop_all()))
@@ -156,8 +161,7 @@ class AppImports:
         async with held:
             seen = asyncio.create_task(self._say(import_id))
             try:
-                made = await self._archives.import_(path, wanted)
-                await store.complete_import(database, import_id, made)
+                await self._archives.import_(path, wanted)
             except PilotisError as error:
                 await store.fail_import(database, import_id, error.code, error.text)
             except asyncio.CancelledError:

@@ -200,8 +200,8 @@ async def see_import(connection: TenantDatabase, import_id: UUID) -> None:
     await connection.execute("update pilotis.app_imports set seen_at = now() where import_id = $1", import_id)
 
 
-async def complete_import(connection: TenantDatabase, import_id: UUID, made: Imported) -> None:
-    """Record which app an import has made."""
+async def complete_import(connection: Connection, import_id: UUID, made: Imported) -> None:
+    """Record which app an import has made, in the transaction that makes it."""
     await connection.execute(
         """
         update pilotis.app_imports set state = 'completed', made_app_id = $2, name = $3, tables = $4, rows = $5,
@@ -220,9 +220,12 @@ async def complete_import(connection: TenantDatabase, import_id: UUID, made: Imp
 
 
 async def fail_import(connection: TenantDatabase, import_id: UUID, code: str, error: str) -> None:
-    """Record why an import has failed."""
+    """Record why an import has failed, unless it has made its app before its connection was lost."""
     await connection.execute(
-        "update pilotis.app_imports set state = 'failed', code = $2, error = $3 where import_id = $1",
+        """
+        update pilotis.app_imports set state = 'failed', code = $2, error = $3
+        where import_id = $1 and state = 'running'
+        """,
         import_id,
         code,
         error,
