@@ -14,8 +14,10 @@ from pilotis.kit.disk import DiskReserve
 from pilotis.kit.errors import StorageFullError
 from pilotis.settings import Settings
 from tests.acceptance.test_files import complete, permit, send, storage, upload
+from tests.backstage import run_sql
 from tests.conftest import first_console_user, new_app
 from tests.support import App, Server, assert_error
+from tests.waiting import PATIENCE, until
 
 MIB = 1 << 20
 DISK = 480 * MIB
@@ -101,6 +103,29 @@ async def test_uploads_stop_at_their_reserve_and_everything_else_goes_on(app: Ap
         # The write-ahead log may have grown below the reserve meanwhile.
         filler.unlink()
         await upload(client, base, b"fits", file_name="fits")
+
+
+@pytest.mark.embedded("the database is to be on the disk that fills")
+async def test_an_archive_leaves_the_reserve_to_others(app: App, disk: Path):
+    base = await storage(app)
+    async with app.client() as client:
+        for number in range(6):
+            await upload(client, base, os.urandom(20 * MIB), file_name=str(number))
+    # Less than the files have: without a reserve the archive would end where the disk does.
+    fill(disk, WRITE_RESERVE + 20 * MIB)
+    headers = {"Authorization": f"Bearer {app.console['access_token']}"}
+    async with httpx.AsyncClient(base_url=app.server.url, headers=headers, timeout=PATIENCE) as owner:
+        answer = await owner.post(f"/v1/apps/{app.app_id}/archives", json={})
+        assert answer.status_code == 202, answer.text
+
+    async def error() -> str | None:
+        query = "select error ->> 'code' from pilotis.jobs where kind = 'archives.write'"
+        found: str | None = await run_sql(app.server, query)
+        return found
+
+    assert await until(error) == "STORAGE_FULL"
+    assert free(disk) >= WRITE_RESERVE
+    assert list(app.server.data_dir.glob("scratch-*")) == []
 
 
 @pytest.mark.embedded("the database is to be on the disk that fills")

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -52,11 +52,13 @@ class Written(NamedTuple):
 class ArchiveWriter:
     """Writes the parts one after the other into a new file, which has its name once it is complete.
 
-    Use it as a context manager: without `finish` nothing remains.
+    Use it as a context manager: without `finish` nothing remains. `require_room` is called with the number of bytes
+    before they are written, and may raise.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, require_room: Callable[[int], object] = lambda _: None) -> None:
         self.path = path
+        self._require_room = require_room
         self._part_path = path.with_name(f"{path.name}.part")
         self._part_path.unlink(missing_ok=True)
         self._file = os.fdopen(os.open(self._part_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b")
@@ -81,6 +83,7 @@ class ArchiveWriter:
 
     def write(self, data: bytes) -> None:
         """Append to the part."""
+        self._require_room(len(data))
         self._digest.update(data)
         self._size += len(data)
         self._file.write(data)

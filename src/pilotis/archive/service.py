@@ -16,7 +16,7 @@ from pilotis.apps.types import BranchOf
 from pilotis.archive.errors import AppExistsError
 from pilotis.archive.format import ArchiveWriter
 from pilotis.archive.reader import Reader, Wanted
-from pilotis.archive.types import Contents, Exported, Imported
+from pilotis.archive.types import WHOLE, Contents, Exported, Imported
 from pilotis.archive.writer import Sources, Writer
 from pilotis.http.api.principals import Actor
 from pilotis.kit.disk import DiskReserve
@@ -40,14 +40,25 @@ class Archives:
         Raises `AppNotFoundError`, `ArchiveKeyError` for an app with secrets and no passphrase, and
         `ArchiveInterruptedError`.
         """
-        async with self._sources.database.transaction(app_id) as connection:
-            await record(connection, app_id, actor, "app.export", app_id)
-        return await self.write(app_id, path, passphrase, with_secrets=with_secrets)
-
-    async def write(self, app_id: UUID, path: Path, passphrase: str | None, *, with_secrets: bool) -> Exported:
-        """Write an archive that was asked for earlier; see `export`."""
+        await self._record(app_id, actor)
         with ArchiveWriter(path) as archive:
             return await Writer(self._sources, app_id, archive, passphrase, with_secrets=with_secrets).write()
+
+    async def write(
+        self, app_id: UUID, path: Path, passphrase: str | None, *, with_secrets: bool, contents: Contents = WHOLE
+    ) -> Exported:
+        """Write an archive into the data directory, which was asked for earlier.
+
+        See `export`; raises `StorageFullError` besides.
+        """
+        with ArchiveWriter(path, self._room.require) as archive:
+            return await Writer(
+                self._sources, app_id, archive, passphrase, with_secrets=with_secrets, contents=contents
+            ).write()
+
+    async def _record(self, app_id: UUID, actor: Actor) -> None:
+        async with self._sources.database.transaction(app_id) as connection:
+            await record(connection, app_id, actor, "app.export", app_id)
 
     async def import_(self, path: Path, wanted: Wanted) -> Imported:
         """Make an app of an archive; raises what `Reader.read` raises, and `OSError`."""
@@ -59,7 +70,8 @@ class Archives:
         passphrase = secrets.token_urlsafe()
         async with scratch(folder) as place:
             path = place / "app.pilotis"
-            await self.export(app_id, path, actor, passphrase)
+            await self._record(app_id, actor)
+            await self.write(app_id, path, passphrase, with_secrets=True)
             return await self.import_(path, Wanted(name, owner_id, actor, passphrase))
 
     async def branch(
@@ -79,11 +91,7 @@ class Archives:
         passphrase = secrets.token_urlsafe()
         async with scratch(folder) as place:
             path = place / "app.pilotis"
-            with ArchiveWriter(path) as archive:
-                writer = Writer(
-                    self._sources, branch.parent_id, archive, passphrase, with_secrets=True, contents=contents
-                )
-                await writer.write()
+            await self.write(branch.parent_id, path, passphrase, with_secrets=True, contents=contents)
             wanted = Wanted(name, None, actor, passphrase, branch=branch, require=require, complete=complete)
             with suppress(AppExistsError):
                 await self.import_(path, wanted)
