@@ -198,7 +198,7 @@ class Writer:
         archive.begin(f"blobs/{sha256}")
         try:
             async for chunk in self._sources.blobs.open(f"blobs/{self._app_id}/{blob_id}"):
-                archive.write(chunk)
+                await asyncio.to_thread(archive.write, chunk)
         except BlobNotFoundError:
             archive.drop()
             return False
