@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import resource
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -13,7 +14,7 @@ from pilotis.archive.format import ArchiveReader
 from tests.archive.shop import PASSPHRASE, Shop, check
 from tests.backstage import run_sql
 from tests.conftest import first_console_user, new_app
-from tests.support import App, Server, plain_client
+from tests.support import App, Server, assert_error, plain_client
 from tests.waiting import until
 
 
@@ -252,6 +253,20 @@ async def test_an_import_too_large_is_refused_while_it_arrives(tmp_path: Path):
         async with console_client(app) as client:
             answer = await client.post("/v1/apps/import", files={"file": ("a", bytes((1 << 20) + 1))})
         assert answer.status_code == 413, answer.text
+        assert list(server.data_dir.glob("scratch-*")) == []
+    finally:
+        server.stop()
+
+
+async def test_an_import_for_which_there_is_no_room_says_so(tmp_path: Path):
+    server = Server(tmp_path / "data").start()
+    try:
+        app = new_app(server, first_console_user(server))
+        assert server.process is not None
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (2 << 20, resource.RLIM_INFINITY))
+        async with console_client(app) as client:
+            answer = await client.post("/v1/apps/import", files={"file": ("a", bytes(4 << 20))})
+        assert_error(answer, 507, "STORAGE_FULL")
         assert list(server.data_dir.glob("scratch-*")) == []
     finally:
         server.stop()

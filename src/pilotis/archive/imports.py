@@ -27,8 +27,8 @@ from pilotis.db.waiters import CONSOLE
 from pilotis.http.api.multipart import Multipart, Part
 from pilotis.http.api.principals import Actor
 from pilotis.kit.clock import rfc3339
-from pilotis.kit.disk import DiskReserve
-from pilotis.kit.errors import PayloadTooLargeError, PilotisError, invalid
+from pilotis.kit.disk import FULL, DiskReserve
+from pilotis.kit.errors import PayloadTooLargeError, PilotisError, StorageFullError, invalid
 from pilotis.kit.scratch import remove_remains, scratch
 
 MAX_IMPORTS = 2
@@ -89,8 +89,13 @@ class AppImports:
             stack.callback(self._end)
             async with self._database.transaction(CONSOLE) as connection:
                 await self._apps.require_creator(connection, user_id)
-            folder = await stack.enter_async_context(scratch(self._folder))
-            upload = await self._receive(body, folder / _FILE)
+            try:
+                folder = await stack.enter_async_context(scratch(self._folder))
+                upload = await self._receive(body, folder / _FILE)
+            except OSError as error:
+                if error.errno in FULL:
+                    raise StorageFullError from error
+                raise
             async with self._database.transaction(CONSOLE) as connection:
                 await store.begin_import(connection, import_id, user_id, upload.size)
             wanted = Wanted(
@@ -143,6 +148,12 @@ class AppImports:
 
     async def _store(self, part: Part, path: Path) -> int:
         size, held = 0, bytearray()
+
+        async def write() -> None:
+            self._room.require(len(held))
+            await asyncio.to_thread(file.write, bytes(held))
+            held.clear()
+
         with await asyncio.to_thread(path.open, "xb") as file:
             async for piece in part:
                 size += len(piece)
@@ -150,10 +161,8 @@ class AppImports:
                     raise PayloadTooLargeError(f"The archive is too large; at most {self._max_bytes} bytes are taken.")
                 held += piece
                 if len(held) >= _PIECE_BYTES:
-                    self._room.require(len(held))
-                    await asyncio.to_thread(file.write, bytes(held))
-                    held.clear()
-            await asyncio.to_thread(file.write, bytes(held))
+                    await write()
+            await write()
         return size
 
     async def _import(self, import_id: UUID, path: Path, wanted: Wanted, held: AsyncExitStack) -> None:

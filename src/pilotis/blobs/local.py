@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import errno
 import heapq
 import itertools
 import os
@@ -31,7 +30,7 @@ from pilotis.blobs.errors import BlobNotFoundError, BlobStoreUnavailableError, I
 from pilotis.blobs.keys import check_key, check_prefix
 from pilotis.blobs.protocol import BlobInfo, Draft, UploadTicket
 from pilotis.blobs.streams import BATCH_BYTES, Digest, Pieces, batches
-from pilotis.kit.disk import DiskReserve
+from pilotis.kit.disk import FULL, DiskReserve
 from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import StorageFullError
 from pilotis.kit.threads import finished
@@ -42,7 +41,6 @@ _LIST_BATCH = 500
 _NAMES_PER_SCAN = 20_000
 _LEAST_FREE = 0.05
 _DURABLE_BYTES = 16 << 20
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -297,7 +295,7 @@ class LocalStore:
 
 
 def _translated(error: OSError) -> Exception:
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return StorageFullError()
     if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
         return InvalidKeyError("No key may be the folder of another.")

@@ -1,6 +1,7 @@
 """Durable writes, and a reserve of free disk space."""
 
 import ctypes
+import errno
 import fcntl
 import os
 import sys
@@ -12,6 +13,9 @@ from pilotis.kit.errors import StorageFullError
 
 # No disk writes more than some megabytes in this time, and the reserve is far larger.
 _REMEMBERED_SECONDS = 0.02
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""The numbers of `OSError` for a disk, a quota or a file that can take no more."""
 
 
 class DiskReserve:
