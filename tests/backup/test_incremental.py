@@ -1,11 +1,16 @@
 """Incremental backups: what changed since the one before, which is restored together with those it is based on."""
 
+import asyncio
 import io
 import json
 import os
 import shutil
+import signal
+import subprocess
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +20,7 @@ import pytest
 
 from pilotis.backup.base import MAX_INCREMENTAL, why_not_incremental
 from pilotis.backup.catalogue import FORMAT, Backup, Known, Proof, chain
-from pilotis.backup.copying import ManifestFinder
+from pilotis.backup.copying import ManifestFinder, _output
 from pilotis.backup.errors import DamagedError
 from pilotis.backup.place import opened
 from pilotis.backup.prune import prune, split
@@ -275,3 +280,15 @@ async def test_entries_of_a_newer_version_are_refused(made: list[dict[str, Any]]
         await place.catalogue.add(msgspec.structs.replace(one, format=FORMAT + 1, version=newer))
     for words in (["list"], ["create"], ["prune"], ["restore", "--to", str(tmp_path / "new")]):
         assert newer in backup(where, *words, status=3)
+
+
+async def test_a_copy_that_is_given_up_does_not_wait_for_postgresql():
+    silent = subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE)  # noqa: ASYNC220 - it only starts it
+    with silent, ThreadPoolExecutor(1) as thread:
+        async with aclosing(_output(silent, thread, ManifestFinder(io.BytesIO()))) as chunks:
+            first = asyncio.ensure_future(anext(chunks))
+            await asyncio.sleep(0)
+            first.cancel()
+            with suppress(asyncio.CancelledError):
+                await first
+    assert silent.returncode == -signal.SIGKILL

@@ -121,7 +121,6 @@ async def _copy(place: Place, address: dict[str, Any], folder: str, old: Path | 
             raise BackupError(f"PostgreSQL could not be copied: {reason}") from None
         finally:
             yielding.cancel()
-            # A thread that still reads meets the end of the pipe.
             process.kill()
             process.wait()
 
@@ -153,13 +152,17 @@ async def _output(
             size += len(found[-1])
         return b"".join(found)
 
-    with output:
+    try:
         while process.returncode is None:
             chunk = await asyncio.wrap_future(thread.submit(next_chunk))
             if process.returncode:
                 # Without its last part nobody takes the stream for a whole one.
                 raise _FailedError
             yield chunk
+    finally:
+        # First the end of the pipe for a thread that still reads: closing waits for it, and everything else for that.
+        process.kill()
+        output.close()
 
 
 class ManifestFinder:
