@@ -144,12 +144,14 @@ async def test_damage_below_is_damage_above_and_the_next_one_is_full(
 async def test_summaries_that_are_gone_make_a_full_one(made: list[dict[str, Any]], source: Server):
     """PostgreSQL deletes them after ten days, or an operator did."""
     summaries = source.data_dir / "postgres" / "pg_wal" / "summaries"
-    for summary in summaries.glob("*.summary"):
+    # Not `temp.summary`, which PostgreSQL is writing, and would write again.
+    names = "[0-9A-F]*.summary"
+    for summary in summaries.glob(names):
         summary.unlink()
     # What changed since the last backup is summarized with the next checkpoint.
     await run_sql(source, "checkpoint")
-    await until(lambda: any(summaries.glob("*.summary")))
-    for summary in summaries.glob("*.summary"):
+    await until(lambda: any(summaries.glob(names)))
+    for summary in summaries.glob(names):
         summary.unlink()
     found = await backup_beside(source, "create")
     assert found["kind"] == "full"
