@@ -29,6 +29,7 @@ from pilotis.backup import streams
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
 from pilotis.backup.place import Place, connected
 from pilotis.db.embedded import find_binaries
+from pilotis.kit.scratch import scratch
 
 _READ_BYTES = 1 << 20
 NICE = 19
@@ -81,15 +82,16 @@ async def copy(place: Place, address: dict[str, Any], folder: str, based_on: str
 @asynccontextmanager
 async def _fetched_manifest(place: Place, folder: str) -> AsyncIterator[Path]:
     name = f"{folder}/manifest"
-    with tempfile.NamedTemporaryFile(dir=place.data_dir, prefix="manifest-") as file:
+    async with scratch(place.data_dir) as where:
+        path = where / _MANIFEST
         try:
-            async with aclosing(unzipped(streams.read(place.store, place.key.of(name), name))) as chunks:
-                async for chunk in chunks:
-                    await asyncio.to_thread(file.write, chunk)
+            with await asyncio.to_thread(path.open, "xb") as file:
+                async with aclosing(unzipped(streams.read(place.store, place.key.of(name), name))) as chunks:
+                    async for chunk in chunks:
+                        await asyncio.to_thread(file.write, chunk)
         except DamagedError as error:
             raise NotIncrementalError(str(error)) from None
-        file.flush()
-        yield Path(file.name)
+        yield path
 
 
 async def _copy(place: Place, address: dict[str, Any], folder: str, old: Path | None, manifest: IO[bytes]) -> int:
