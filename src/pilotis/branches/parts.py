@@ -116,6 +116,7 @@ class Settings(Part):
             "account-settings",
             [
                 "sign_up",
+                "sign_up_methods",
                 "login_id_form",
                 "email_verification",
                 "second_factor",
