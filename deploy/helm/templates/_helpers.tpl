@@ -74,7 +74,6 @@ spec:
             secretKeyRef:
               name: {{ .Values.existingSecret }}
               key: blob-store
-              optional: {{ eq (int .Values.replicas) 1 }}
         {{- end }}
         {{- if .Values.metrics.enabled }}
         - name: PILOTIS_METRICS_PORT
