@@ -365,17 +365,17 @@ class OperatorMail(NamedTuple):
         if self.relay is None:
             return
         composed = compose(language, purpose, {"app.name": "Pilotis", "link": link, "expires": lifetime})
-        body = Body(composed.text, composed.html)
-        message = build(uuid7(), self.relay.sender, self.relay.reply_to, recipient, language, composed.subject, body)
-        await self.relays.send(self.relay, message, recipient)
+        await self._send(self.relay, recipient, language, composed.subject, Body(composed.text, composed.html))
 
     async def notify(self, recipient: str, subject: str, text: str) -> None:
         """Send a notice at once, or nothing without a server; raises `DeferredError` or `RejectedError`."""
         if self.relay is None:
             return
-        body = Body(text, f"<p>{escape(text)}</p>")
-        message = build(uuid7(), self.relay.sender, self.relay.reply_to, recipient, "en", subject, body)
-        await self.relays.send(self.relay, message, recipient)
+        await self._send(self.relay, recipient, "en", subject, Body(text, f"<p>{escape(text)}</p>"))
+
+    async def _send(self, relay: Relay, recipient: str, language: Language, subject: str, body: Body) -> None:
+        message = build(uuid7(), relay.sender, relay.reply_to, recipient, language, subject, body)
+        await self.relays.send(relay, message, recipient)
 
 
 def require_address(field: str, text: str) -> None:
