@@ -92,6 +92,7 @@ class AppEndpoints(Endpoints, tag="Apps"):
             AppNotFoundError,
             RoleRequiredError,
             AppNotDeletedError,
+            AppCreationNotAllowedError,
             SecondFactorEnrolmentRequiredError,
             ReauthenticationRequiredError,
         ],

@@ -44,7 +44,14 @@ from pilotis.kit.errors import ConflictError, NotFoundError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits, limits_in_force
 from pilotis.security.audit.service import record
-from pilotis.users.service import ANYBODY, AppPolicy, copy_roles, grant_role, require_app_creator
+from pilotis.users.service import (
+    ANYBODY,
+    AppPolicy,
+    copy_roles,
+    grant_role,
+    require_app_creator,
+    require_room_for_app,
+)
 
 _KEYS_KEPT = 10_000
 _NOTE_SECONDS = 60.0
@@ -275,7 +282,7 @@ class Apps:
             await record(connection, app_id, actor, "app.delete", app_id)
 
     async def restore(self, app_id: UUID, user: UserInfo, actor: Actor) -> App:
-        """Restore a deleted app, for an owner.
+        """Restore a deleted app, for an owner; raises `AppCreationNotAllowedError` for one who owns enough others.
 
         The role is looked up here because the routes' own check does not find a deleted app.
         """
@@ -287,6 +294,8 @@ class Apps:
                 raise RoleRequiredError
             if not found.is_deleted:
                 raise AppNotDeletedError
+            if not found.is_branch:
+                await require_room_for_app(connection, user.user_id, self._policy)
             row = await store.mark_restored(connection, app_id)
             await record(connection, app_id, actor, "app.restore", app_id)
             await self.announce(connection, app_id)

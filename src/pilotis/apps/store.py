@@ -69,11 +69,12 @@ class AppWithKeys(msgspec.Struct, frozen=True):
 
 
 class RestorableApp(msgspec.Struct, frozen=True):
-    """A console user's role on an app, whether the app is deleted, and whether it can still be restored."""
+    """A console user's role on an app, whether it is deleted, whether it can still be restored, and is a branch."""
 
     role: str
     is_deleted: bool
     is_in_grace: bool
+    is_branch: bool
 
 
 _APP_COLUMNS = columns(LiveApp, "a")
@@ -334,7 +335,8 @@ async def lock_deleted_app(
     """Return a deleted or existing app with the user's role on it, locked until the transaction ends."""
     row = await connection.fetchrow(
         f"""
-        select r.role, a.deleted_at is not null as is_deleted, coalesce({_in_grace("$3")}, false) as is_in_grace
+        select r.role, a.deleted_at is not null as is_deleted, coalesce({_in_grace("$3")}, false) as is_in_grace,
+            a.parent_app_id is not null as is_branch
         from pilotis.apps a join pilotis.app_users r using (app_id)
         where a.app_id = $1 and r.user_id = $2 for no key update of a
         """,

@@ -496,6 +496,11 @@ async def require_app_creator(connection: Connection, user_id: UUID, policy: App
     """Raise `AppCreationNotAllowedError` for a console user who may not create apps, or owns as many as it may."""
     if policy.app_creation == "operators" or not await store.may_create_apps(connection, user_id):
         raise AppCreationNotAllowedError
+    await require_room_for_app(connection, user_id, policy)
+
+
+async def require_room_for_app(connection: Connection, user_id: UUID, policy: AppPolicy) -> None:
+    """Raise `AppCreationNotAllowedError` for a console user who owns as many apps as it may."""
     if policy.apps_per_user and await store.lock_owned_apps(connection, user_id) >= policy.apps_per_user:
         raise AppCreationNotAllowedError(f"You own {policy.apps_per_user} apps, as many as this server allows.")
 
