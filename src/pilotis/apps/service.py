@@ -49,6 +49,7 @@ from pilotis.users.service import (
     AppPolicy,
     copy_roles,
     grant_role,
+    renew_roles,
     require_app_creator,
     require_room_for_app,
 )
@@ -222,6 +223,12 @@ class Apps:
         elif with_secret_key:
             secret_key = (await add_secret_key(connection, app_id, actor, owner_id, "first")).key
         return CopiedApp(app_info(row, self._limits), public_key, secret_key)
+
+    async def renew_branch(self, connection: Connection, app_id: UUID, branch_id: UUID) -> None:
+        """Give a committed branch the console users of its parent, which is locked, its plan and what it exceeds."""
+        await store.copy_plan(connection, app_id, branch_id)
+        await renew_roles(connection, app_id, branch_id)
+        await self.announce(connection, branch_id)
 
     async def create_sample(self, name: str) -> tuple[UUID, str]:
         """Create an app for the operator and return its id and public key.

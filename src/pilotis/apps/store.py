@@ -233,6 +233,18 @@ async def set_branch(connection: Connection, branch: BranchOf) -> None:
     )
 
 
+async def copy_plan(connection: Connection, app_id: UUID, branch_id: UUID) -> None:
+    """Give a branch the limits of its parent's plan, and what its parent has exceeded."""
+    await connection.execute(
+        """
+        update pilotis.apps b set plan_limits = p.plan_limits, exceeded = p.exceeded
+        from pilotis.apps p where b.app_id = $2 and p.app_id = $1
+        """,
+        app_id,
+        branch_id,
+    )
+
+
 async def assign_plan(connection: Connection, app_id: UUID, name: str) -> None:
     """Give a new app a plan, if there is one of this name."""
     await connection.execute(

@@ -38,7 +38,6 @@ from pilotis.kit import json
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import PilotisError
 from pilotis.security.audit.service import record
-from pilotis.users.service import copy_roles
 
 _CREATE_SECONDS = 1800.0
 _MAX_NAME = 100
@@ -103,13 +102,15 @@ class Branches:
 
     async def delete(self, app_id: UUID, actor: Actor, branch_id: UUID) -> None:
         """Delete a branch and its app, which an owner can restore for some days; one that is being created ends."""
-        await self._stored(app_id, branch_id)
-        with suppress(AppNotFoundError):
-            await self._apps.delete(branch_id, actor)
+        stored = await self._stored(app_id, branch_id)
+        await self._delete_app(branch_id, actor)
         async with self._database.transaction(app_id) as connection:
             await lock_app(connection, app_id)
             await store.delete(connection, app_id, branch_id)
             await record(connection, app_id, actor, "branch.delete", branch_id)
+        if stored.state == "creating":
+            # The deletion waited for a creation that was about to commit.
+            await self._delete_app(branch_id, actor)
 
     async def diff(self, principal: Principal, branch_id: UUID) -> BranchDiff:
         """Return what differs between a branch and its parent."""
@@ -164,6 +165,10 @@ class Branches:
         branch, parent = (AppInside(self._inside, one) for one in (there, principal))
         return await merging.compare(branch, parent, base, ids), base
 
+    async def _delete_app(self, branch_id: UUID, actor: Actor) -> None:
+        with suppress(AppNotFoundError):
+            await self._apps.delete(branch_id, actor)
+
     @property
     def _inside(self) -> CallInside:
         assert self._call is not None
@@ -183,6 +188,10 @@ class Branches:
         try:
             async with asyncio.timeout(_CREATE_SECONDS):
                 await self._create(app_id, stored, Actor(job.payload.actor_kind, job.payload.actor_id, None))
+                async with job.transaction() as connection:
+                    # Changes of the parent reach a branch that is committed; those before have passed it by.
+                    await lock_app(connection, app_id)
+                    await self._apps.renew_branch(connection, app_id, branch_id)
                 base = await merging.definitions(AppInside(self._inside, AppItself(await self._apps.by_id(branch_id))))
         except BranchNotFoundError:
             return
@@ -194,8 +203,6 @@ class Branches:
             return
         async with job.transaction() as connection:
             await store.set_common(connection, app_id, branch_id, Common(_text(base), "{}"))
-            # A role that was taken away meanwhile was read before.
-            await copy_roles(connection, app_id, branch_id)
             await job.finish(connection)
 
     async def _create(self, app_id: UUID, stored: StoredBranch, actor: Actor) -> None:

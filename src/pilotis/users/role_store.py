@@ -146,6 +146,17 @@ async def insert_role(connection: Connection, app_id: UUID, user_id: UUID, role:
     return tag == "INSERT 0 1"
 
 
+async def lock_users(connection: Connection, app_id: UUID) -> None:
+    """Keep an app's console users from being locked, as one who is deactivated is before its apps' owners are."""
+    await connection.execute(
+        """
+        select from pilotis.users where user_id in (select user_id from pilotis.app_users where app_id = $1)
+        order by user_id for key share
+        """,
+        app_id,
+    )
+
+
 async def copy_roles(connection: Connection, app_id: UUID, branch_id: UUID) -> None:
     """Make the roles on a branch those on its parent."""
     await connection.execute(

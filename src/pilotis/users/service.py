@@ -515,6 +515,13 @@ async def copy_roles(connection: Connection, app_id: UUID, branch_id: UUID) -> N
     await role_store.copy_roles(connection, app_id, branch_id)
 
 
+async def renew_roles(connection: Connection, app_id: UUID, branch_id: UUID) -> None:
+    """Give a branch that others see the console users of its parent, after the changes of roles that are running."""
+    await role_store.lock_users(connection, app_id)
+    await role_store.lock_owners(connection, [app_id])
+    await role_store.copy_roles(connection, app_id, branch_id)
+
+
 async def _insert(
     connection: Connection,
     user_id: UUID,
