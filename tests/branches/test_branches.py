@@ -1,5 +1,6 @@
 """A branch is a copy of an app beside it, in which nothing acts; its definitions can be merged."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -191,6 +192,25 @@ async def test_a_merge_that_the_parent_rejects_says_what_was_applied_and_goes_on
         assert (await client.delete(f"/v1/public/tables/{cafes}/data/{row['id']}")).status_code == 200
     answer = await merge(app, branch)
     assert answer.status_code == 200, answer.text
+    assert await steps(app, branch) == []
+
+
+async def test_of_sixteen_merges_at_once_one_is_applied(app: App):
+    branch = await branch_of(app)
+    await branch.table({"a": "int"}, title="first")
+    await branch.table({"a": "int"}, title="second")
+    async with owner(branch) as client:
+        change = {"sign_up_methods": ["email"]}
+        assert (await client.patch(f"/v1/apps/{branch.app_id}/account-settings", json=change)).status_code == 200
+    body = {"digest": (await diff(app, branch))["digest"]}
+    async with owner(app) as client:
+        path = f"/v1/apps/{app.app_id}/branches/{branch.app_id}/merge"
+        answers = await asyncio.gather(*[client.post(path, json=body) for _ in range(16)])
+    (applied,) = [answer.json()["applied"] for answer in answers if answer.status_code == 200]
+    assert [one["title"] for one in applied] == ["first", "second", "accounts.sign_up_methods"]
+    for answer in answers:
+        if answer.status_code != 200:
+            assert_error(answer, 409, "DIFFERENCES_CHANGED")
     assert await steps(app, branch) == []
 
 

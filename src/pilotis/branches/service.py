@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -22,6 +23,7 @@ from pilotis.branches.errors import (
     BranchNotFoundError,
     BranchNotReadyError,
     BranchOfBranchError,
+    DifferencesChangedError,
 )
 from pilotis.branches.inside import AppInside, CallInside
 from pilotis.branches.merging import Base, Compared, RunningMerge
@@ -54,6 +56,7 @@ class Branches:
         self._jobs = jobs
         self._folder = folder
         self._call: CallInside | None = None
+        self._merging = set[UUID]()
         self.kind = JobKind(
             name="branches.create",
             queue="bytes",
@@ -114,7 +117,7 @@ class Branches:
 
     async def diff(self, principal: Principal, branch_id: UUID) -> BranchDiff:
         """Return what differs between a branch and its parent."""
-        compared, _ = await self._compared(principal, branch_id)
+        compared = await self._compared(principal, branch_id)
         return await merging.shown(compared)
 
     async def merge(self, principal: Principal, actor: Actor, branch_id: UUID, merge: Merge) -> Merged:
@@ -123,7 +126,17 @@ class Branches:
         Raises `DifferencesChangedError`, `MergeConflictError`, and `MergeFailedError` with what was applied before.
         """
         app_id = app_of(principal).app_id
-        compared, base = await self._compared(principal, branch_id)
+        if app_id in self._merging:
+            raise DifferencesChangedError("Another merge into the app is running. Read the differences again after it.")
+        self._merging.add(app_id)
+        try:
+            return await self._merge(principal, actor, branch_id, merge)
+        finally:
+            self._merging.discard(app_id)
+
+    async def _merge(self, principal: Principal, actor: Actor, branch_id: UUID, merge: Merge) -> Merged:
+        app_id = app_of(principal).app_id
+        compared = await self._compared(principal, branch_id)
         running = RunningMerge(merging.wanted_steps(compared, merge))
         ids = compared[0].sides.ids
         known = len(ids)
@@ -132,7 +145,7 @@ class Branches:
         finally:
             # What was created is known by its id, even if the rest of it was rejected.
             if running.applied or len(ids) > known:
-                await asyncio.shield(self._keep(app_id, actor, branch_id, base, running, ids))
+                await asyncio.shield(self._keep(app_id, actor, branch_id, running, ids))
         count = len(running.applied)
         return Merged(message=f"{count} changes were applied.", applied=running.differences)
 
@@ -140,17 +153,19 @@ class Branches:
         """Delete what is known of branches that no longer exist; for a periodic task."""
         await store.delete_gone(connection)
 
-    async def _keep(
-        self, app_id: UUID, actor: Actor, branch_id: UUID, base: Base, running: RunningMerge, ids: Ids
-    ) -> None:
-        common = Common(_text(merging.merged_base(base, running)), _text(ids))
+    async def _keep(self, app_id: UUID, actor: Actor, branch_id: UUID, running: RunningMerge, ids: Ids) -> None:
         async with self._database.transaction(app_id) as connection:
             await lock_app(connection, app_id)
-            await store.set_common(connection, app_id, branch_id, common)
+            # Another node may have merged the branch meanwhile: what it has stored stays.
+            if (stored := await store.common(connection, app_id, branch_id)) is not None:
+                base = merging.merged_base(_decoded(stored.base), running)
+                await store.set_common(
+                    connection, app_id, branch_id, Common(_text(base), _text({**_decoded(stored.ids), **ids}))
+                )
             changes = [f"{one.part}: {one.step} {one.title}" for one in running.differences]
             await record(connection, app_id, actor, "branch.merge", branch_id, changes=changes[:200])
 
-    async def _compared(self, principal: Principal, branch_id: UUID) -> tuple[list[Compared], Base]:
+    async def _compared(self, principal: Principal, branch_id: UUID) -> list[Compared]:
         app = app_of(principal)
         assert isinstance(principal, AppUser)
         stored = await self._stored(app.app_id, branch_id)
@@ -159,11 +174,11 @@ class Branches:
         common = await store.common(self._database.of(app.app_id), app.app_id, branch_id)
         if common is None:
             raise BranchNotFoundError
-        base: Base = json.decode(common.base.encode())
-        ids: Ids = json.decode(common.ids.encode())
+        base: Base = _decoded(common.base)
+        ids: Ids = _decoded(common.ids)
         there = AppUser(await self._apps.by_id(branch_id), principal.user, principal.role)
         branch, parent = (AppInside(self._inside, one) for one in (there, principal))
-        return await merging.compare(branch, parent, base, ids), base
+        return await merging.compare(branch, parent, base, ids)
 
     async def _delete_app(self, branch_id: UUID, actor: Actor) -> None:
         with suppress(AppNotFoundError):
@@ -207,7 +222,7 @@ class Branches:
 
     async def _create(self, app_id: UUID, stored: StoredBranch, actor: Actor) -> None:
         parent = await self._apps.by_id(app_id)
-        contents = {name: amount == "all" for name, amount in json.decode(stored.contents.encode()).items()}
+        contents = {name: amount == "all" for name, amount in _decoded(stored.contents).items()}
         branch = BranchOf(app_id=stored.branch_id, parent_id=app_id, name=stored.name, expires_at=stored.expires_at)
 
         async def require(connection: Connection) -> None:
@@ -227,13 +242,17 @@ def _branch(app_id: UUID, row: StoredBranch) -> AppBranch:
         branch_id=row.branch_id,
         parent_app_id=app_id,
         name=row.name,
-        **json.decode(row.contents.encode()),
+        **_decoded(row.contents),
         state=row.state,
         error=row.error,
         public_key=row.public_key if row.state == "ready" else None,
         created_at=rfc3339(row.created_at),
         expires_at=rfc3339(row.expires_at),
     )
+
+
+def _decoded(text: str) -> Any:
+    return json.decode(text.encode())
 
 
 def _text(value: object) -> str:

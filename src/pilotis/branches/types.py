@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
 import msgspec
@@ -13,7 +13,7 @@ BranchName = Annotated[
 Amount = Literal["none", "all"]
 State = Literal["creating", "ready", "failed"]
 PartName = Literal["tables", "storages", "channels", "settings", "functions", "workflows"]
-_PARTS: list[PartName] = ["tables", "storages", "channels", "settings", "functions", "workflows"]
+_PARTS: list[PartName] = list(get_args(PartName))
 Step = Literal["create", "change", "drop", "conflict", "left", "newer", "gone"]
 
 
