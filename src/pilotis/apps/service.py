@@ -324,11 +324,12 @@ class Apps:
 
     async def set_plan_limits(self, connection: Connection, name: str, limits: str) -> int:
         """Set the limits of a plan, a JSON object, for the apps that have it; return how many they are."""
-        apps = await store.apps_of_plan(connection, name)
-        await lock_apps(connection, apps)
-        for app_id in apps:
-            await self.set_plan(connection, app_id, name, limits)
-        return len(apps)
+        await lock_apps(connection, await store.apps_of_plan(connection, name))
+        # An app may have got another plan before it was locked.
+        changed = await store.set_plan_limits(connection, name, limits)
+        for app_id in changed:
+            await self.announce(connection, app_id)
+        return sum(changed.values())
 
     async def set_exceeded(self, connection: Connection, app_id: UUID, exceeded: str | None) -> None:
         """Set which quota an app has used up, a JSON object, in a transaction of `change`."""

@@ -277,6 +277,20 @@ async def apps_of_plan(connection: Connection, name: str) -> list[UUID]:
     return [found for (found,) in rows]
 
 
+async def set_plan_limits(connection: Connection, name: str, limits: str) -> dict[UUID, bool]:
+    """Set the limits of a plan for its apps and their branches; return whether each of them has the plan itself."""
+    rows = await connection.fetch(
+        """
+        update pilotis.apps set plan_limits = $2::jsonb, updated_at = now()
+        where plan = $1 or parent_app_id in (select app_id from pilotis.apps where plan = $1)
+        returning app_id, parent_app_id is null
+        """,
+        name,
+        limits,
+    )
+    return dict(map(tuple, rows))
+
+
 async def set_exceeded(connection: Connection, app_id: UUID, exceeded: str | None) -> list[UUID]:
     """Set which quota an app has used up, for the app and its branches; return all of them."""
     rows = await connection.fetch(

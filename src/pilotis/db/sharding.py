@@ -79,13 +79,28 @@ def schema_bytes(database: Database, schema: str) -> str:
 
     `schema` is a name that needs no quoting; it must exist.
     """
-    size = "pg_total_relation_size(oid)"
-    if database.is_sharded:
-        size = f"""
-            case when oid in (select logicalrelid from pg_dist_partition) then citus_total_relation_size(oid)
-            else {size} end
-        """
     return f"""
-        select coalesce(sum({size}), 0)::bigint from pg_class
+        select coalesce(sum({_size(database)}), 0)::bigint from pg_class c
         where relnamespace = '{schema}'::regnamespace and relkind = 'r'
     """
+
+
+def schemas_bytes(database: Database) -> str:
+    """Return a query for the size of each of the schemas `$1` that exists, as `schema_bytes` says of one.
+
+    The catalog has no index for the tables of a schema, so one look at it serves many.
+    """
+    return f"""
+        select n.nspname, sum({_size(database)})::bigint from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = any($1::name[]) and c.relkind = 'r' group by n.nspname
+    """
+
+
+def _size(database: Database) -> str:
+    size = "pg_total_relation_size(c.oid)"
+    if database.is_sharded:
+        size = f"""
+            case when c.oid in (select logicalrelid from pg_dist_partition) then citus_total_relation_size(c.oid)
+            else {size} end
+        """
+    return size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
 from uuid import UUID
@@ -28,36 +29,42 @@ class StoredPlan(msgspec.Struct, frozen=True):
 
 
 class AppOnPlan(NamedTuple):
-    """An app, its quotas and what it has exceeded, both JSON."""
+    """An app, its quotas and what it has exceeded, both JSON.
+
+    With the requests of two hours and the calls and mails of the month, of its branches too.
+    """
 
     app_id: UUID
     quotas: str
     exceeded: str | None
+    requests: int
+    metered: int
 
 
 class Used(msgspec.Struct, frozen=True):
-    """What apps have used; the bytes of rows are counted apart."""
+    """What apps have used in a month; the bytes that they store are counted apart."""
 
     requests: int
     traffic_bytes: int
-    file_bytes: int
     function_ms: int
     mails: int
     executions: int
 
 
 _USED = f"""
-    select
-        (select coalesce(sum(s.requests), 0)::bigint from pilotis.request_stats s join pilotis.apps a using (app_id)
-            where {{family}} and s.hour >= {_SINCE} and s.hour < {_UNTIL}) as requests,
-        (select coalesce(sum(s.bytes), 0)::bigint from pilotis.request_stats s join pilotis.apps a using (app_id)
-            where {{family}} and s.hour >= {_SINCE} and s.hour < {_UNTIL}) as traffic_bytes,
-        (select coalesce(sum(f.size), 0)::bigint from pilotis.files f join pilotis.apps a using (app_id)
-            where {{family}}) as file_bytes,
-        coalesce(sum(m.function_ms), 0)::bigint as function_ms,
-        coalesce(sum(m.mails), 0)::bigint as mails,
-        coalesce(sum(m.executions), 0)::bigint as executions
-    from pilotis.metered m join pilotis.apps a using (app_id) where {{family}} and m.month = $2
+    select s.requests, s.traffic_bytes, m.function_ms, m.mails, m.executions
+    from (
+        select coalesce(sum(s.requests), 0)::bigint as requests, coalesce(sum(s.bytes), 0)::bigint as traffic_bytes
+        from pilotis.request_stats s join pilotis.apps a using (app_id)
+        where {{family}} and s.hour >= {_SINCE} and s.hour < {_UNTIL}
+    ) s, (
+        select coalesce(sum(m.function_ms), 0)::bigint as function_ms, coalesce(sum(m.mails), 0)::bigint as mails,
+            coalesce(sum(m.executions), 0)::bigint as executions
+        from pilotis.metered m join pilotis.apps a using (app_id) where {{family}} and m.month = $2
+    ) m
+"""
+_FILE_BYTES = """
+    select coalesce(sum(f.size), 0)::bigint from pilotis.files f join pilotis.apps a using (app_id) where {family}
 """
 
 
@@ -93,43 +100,41 @@ async def limits_of(connection: Connection, name: str) -> str | None:
     return found
 
 
-async def apps_on_plans(connection: Connection, after: UUID, count: int) -> list[AppOnPlan]:
-    """Return apps with quotas that had requests within two hours, or have exceeded one; in the order of their ids."""
+async def apps_on_plans(connection: Connection) -> list[AppOnPlan]:
+    """Return apps that had requests within two hours and have quotas, and those that have exceeded one."""
     rows = await connection.fetch(
         """
-        select a.app_id, p.quotas, a.exceeded from pilotis.apps a join pilotis.plans p on p.name = a.plan
-        where a.app_id > $1 and a.deleted_at is null and p.quotas <> '{}' and (
-            a.exceeded is not null or exists (
-                select from pilotis.request_stats s join pilotis.apps b using (app_id)
-                where (b.app_id = a.app_id or b.parent_app_id = a.app_id) and s.hour > now() - interval '2 hours'
-            )
+        with active as materialized (
+            select coalesce(a.parent_app_id, a.app_id) as app_id, sum(s.requests)::bigint as number
+            from pilotis.request_stats s join pilotis.apps a using (app_id)
+            where s.hour > now() - interval '2 hours' group by 1
+        ), metered as materialized (
+            select coalesce(a.parent_app_id, a.app_id) as app_id, sum(m.executions + m.mails)::bigint as number
+            from pilotis.metered m join pilotis.apps a using (app_id)
+            where m.month = date_trunc('month', now() at time zone 'UTC')::date group by 1
         )
-        order by a.app_id limit $2
-        """,
-        after,
-        count,
+        select a.app_id, p.quotas, a.exceeded, coalesce(r.number, 0), coalesce(m.number, 0)
+        from pilotis.apps a join pilotis.plans p on p.name = a.plan
+        left join active r on r.app_id = a.app_id left join metered m on m.app_id = a.app_id
+        where a.deleted_at is null and a.parent_app_id is null
+            and (a.exceeded is not null or p.quotas <> '{}' and r.app_id is not null)
+        order by a.app_id
+        """
     )
     return [AppOnPlan(*row) for row in rows]
 
 
-async def quotas_of(connection: TenantDatabase, app_id: UUID) -> str | None:
-    """Return the quotas of an app's plan, a JSON object; those of its parent for a branch."""
-    found: str | None = await connection.fetchval(
+async def owner_with_quotas(connection: TenantDatabase, app_id: UUID) -> tuple[UUID, str] | None:
+    """Return the app whose quotas an app uses, its own or its parent's, and these, a JSON object; None without any."""
+    row = await connection.fetchrow(
         """
-        select p.quotas from pilotis.apps a join pilotis.apps o on o.app_id = coalesce(a.parent_app_id, a.app_id)
+        select o.app_id, p.quotas
+        from pilotis.apps a join pilotis.apps o on o.app_id = coalesce(a.parent_app_id, a.app_id)
         join pilotis.plans p on p.name = o.plan where a.app_id = $1
         """,
         app_id,
     )
-    return found
-
-
-async def parent_of(connection: TenantDatabase, app_id: UUID) -> UUID | None:
-    """Return the app whose quotas an app uses: its own, or its parent's."""
-    found: UUID | None = await connection.fetchval(
-        "select coalesce(parent_app_id, app_id) from pilotis.apps where app_id = $1", app_id
-    )
-    return found
+    return None if row is None else (row["app_id"], row["quotas"])
 
 
 async def used(connection: Connection | TenantDatabase, app_id: UUID, month: date) -> Used:
@@ -146,18 +151,35 @@ async def used_alone(connection: Connection | TenantDatabase, app_id: UUID, mont
     return Used(**row)
 
 
-async def branches_of(connection: Connection | TenantDatabase, app_id: UUID) -> list[UUID]:
-    """Return the branches of an app that are not deleted."""
-    rows = await connection.fetch(
-        "select app_id from pilotis.apps where parent_app_id = $1 and deleted_at is null order by app_id", app_id
-    )
-    return [found for (found,) in rows]
-
-
-async def row_bytes(connection: TenantDatabase, app_id: UUID) -> int:
-    """Return what the tables and indexes of an app take on the disk."""
-    number: int = await connection.fetchval(sharding.schema_bytes(connection.database, f"app_{app_id.hex}"))
+async def file_bytes(connection: TenantDatabase, app_id: UUID) -> int:
+    """Return the bytes of the files of an app and its branches."""
+    number: int = await connection.fetchval(_FILE_BYTES.format(family=_FAMILY), app_id)
     return number
+
+
+async def file_bytes_alone(connection: TenantDatabase, app_id: UUID) -> int:
+    """Return the bytes of the files of an app, without those of its branches."""
+    number: int = await connection.fetchval(_FILE_BYTES.format(family="a.app_id = $1"), app_id)
+    return number
+
+
+async def families(connection: TenantDatabase, apps: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
+    """Return apps and their branches, each with the id of the app whose quotas it uses; no deleted ones."""
+    rows = await connection.fetch(
+        """
+        select coalesce(parent_app_id, app_id), app_id from pilotis.apps
+        where (app_id = any($1) or parent_app_id = any($1)) and deleted_at is null
+        """,
+        list(apps),
+    )
+    return [(owner, app_id) for owner, app_id in rows]
+
+
+async def row_bytes(connection: TenantDatabase, apps: Sequence[UUID]) -> dict[UUID, int]:
+    """Return what the tables and indexes of each app take on the disk, without those of its branches."""
+    by_schema = {f"app_{app_id.hex}": app_id for app_id in apps}
+    rows = await connection.fetch(sharding.schemas_bytes(connection.database), list(by_schema))
+    return dict.fromkeys(apps, 0) | {by_schema[schema]: size for schema, size in rows}
 
 
 async def apps_with_plans(database: Database) -> list[tuple[UUID, str, str | None]]:
@@ -166,6 +188,14 @@ async def apps_with_plans(database: Database) -> list[tuple[UUID, str, str | Non
         "select app_id, name, plan from pilotis.apps where deleted_at is null order by app_id", tenant=CONSOLE
     )
     return [(row["app_id"], row["name"], row["plan"]) for row in rows]
+
+
+async def notices(connection: TenantDatabase, app_id: UUID, month: date) -> set[tuple[str, int]]:
+    """Return the quotas and percents of which an app's owners were told in a month."""
+    rows = await connection.fetch(
+        "select quota, percent from pilotis.quota_notices where app_id = $1 and month = $2", app_id, month
+    )
+    return {(quota, percent) for quota, percent in rows}
 
 
 async def add_notice(connection: Connection, app_id: UUID, month: date, quota: str, percent: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 from uuid import UUID
 
 import msgspec
@@ -10,15 +10,7 @@ import msgspec
 from pilotis.limits import PER_APP, Limits
 
 QuotaName = Literal["requests", "row_bytes", "file_bytes", "traffic_bytes", "function_seconds", "mails", "executions"]
-QUOTAS: tuple[QuotaName, ...] = (
-    "requests",
-    "row_bytes",
-    "file_bytes",
-    "traffic_bytes",
-    "function_seconds",
-    "mails",
-    "executions",
-)
+QUOTAS: tuple[QuotaName, ...] = get_args(QuotaName)
 Amount = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 PLAN_NAME = "^[a-z0-9][a-z0-9_-]{0,39}$"
 
