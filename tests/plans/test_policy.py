@@ -112,20 +112,21 @@ async def test_owners_get_mails_and_the_app_events_of_a_quota_which_say_whether_
 ):
     server = owned.server
     await set_usual(owned, tmp_path)
-    app = await asyncio.to_thread(new_app, server, owned.console)
-    app_id = UUID(app.app_id)
+    await asyncio.to_thread(run, owned, "app", "plan", owned.app_id, "usual")
+    app_id = UUID(owned.app_id)
     use = (
         "insert into pilotis.request_stats (app_id, hour, requests, client_errors, errors) values ($1,"
         " date_trunc('hour', now()), $2, 0, 0) on conflict (app_id, hour) do update set requests = excluded.requests"
     )
-    async with Receiver.listening() as receiver, stale_node(server) as services:
+    mail = {"smtp_url": smtp.url(), "mail_from": "mail@test.invalid"}
+    async with Receiver.listening() as receiver, stale_node(server, **mail) as services:
         plans = services.features.get(PlansFeature).plans
 
         async def judge() -> None:
             async with services.database.connection() as connection:
                 await plans.judge(connection)
 
-        await create(app, receiver.url(), ["quota.*"])
+        await create(owned, receiver.url(), ["quota.*"])
         # Less than 80 %, which would be rounded to it.
         await run_sql(server, use, app_id, 7996)
         await judge()
