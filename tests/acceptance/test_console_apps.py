@@ -13,7 +13,9 @@ from tests.conftest import new_app
 from tests.console import client_of, database_of, owner_of, second_node, the_log, user_with
 from tests.support import App, Server, assert_error
 
-APP = {"app_id", "name", "schema_locked", "created_at", "updated_at", "deleted_at", "role"}
+APP = {"app_id", "name", "schema_locked", "created_at", "updated_at", "deleted_at", "role"} | {
+    *("parent_app_id", "branch", "expires_at"),
+}
 
 
 async def test_an_app_is_made_with_its_first_keys(app: App):
