@@ -22,7 +22,9 @@ from tests.mail.world import MEMBERS, account, call, post, sign_up, verified
 from tests.oauth.browsing import Provider
 from tests.oauth.test_social_login import Page, set_up
 from tests.oauth.vendors import CLIENT_ID, SECRET, Person, Vendors, vendors
+from tests.services import connected
 from tests.support import App, assert_error
+from tests.waiting import until
 
 PHONE = "phone-client"
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -220,6 +222,21 @@ async def test_the_vendors_keys_are_read_once_and_its_failure_is_no_fault_of_the
     down = await press(google, vendor)
     assert_error(down, 503, "PROVIDER_UNAVAILABLE")
     assert int(down.headers["retry-after"]) >= 1
+
+
+async def test_whose_member_is_deleted_meanwhile_becomes_a_new_one(google: App, vendor: Vendors):
+    old = (await pressed(google, vendor, status=201))["member_id"]
+    async with connected(google.server) as deletion, connected(google.server) as other:
+        await deletion.execute("begin")
+        await deletion.execute("select from pilotis.members where member_id = $1 for update", old)
+        signing_in = asyncio.create_task(press(google, vendor))
+        waiting = "select exists (select from pg_stat_activity where wait_event_type = 'Lock')"
+        await until(lambda: other.fetchval(waiting))
+        await deletion.execute("delete from pilotis.members where member_id = $1", old)
+        await deletion.execute("commit")
+        answer = await signing_in
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["member_id"] != old
 
 
 @pytest.mark.advisory("GHSA-m93w-4fxv-r35v")

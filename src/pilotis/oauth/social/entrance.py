@@ -12,7 +12,7 @@ from uuid import UUID
 
 from asyncpg import Connection
 
-from pilotis.http.api.principals import Actor, AppInfo, Client
+from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenError
 from pilotis.kit.mail_addresses import folded
 from pilotis.members.arrivals.types import MemberRows
 from pilotis.members.gate.service import SecondFactorRequiredError
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class RacedError(Exception):
-    """The account at the vendor has been linked to a member concurrently."""
+    """The account at the vendor has been linked to a member, or its member has been deleted, concurrently."""
 
 
 class Arrival(NamedTuple):
@@ -95,20 +95,26 @@ class Entrance:
         if known is not None and arrival.member_id not in {None, known}:
             raise IdentityTakenError
         member_id = known or arrival.member_id or await self._member_by_email(connection, app.app_id, account)
-        outcome, linked = await self._members.sign_in_elsewhere(
-            connection,
-            app,
-            Actor("public", None, client.request_id),
-            arrival.provider.lower(),
-            member_id,
-            account.name,
-            account.email if account.email_verified else None,
-            arrival.session_id,
-            agent,
-            passes,
-            rows,
-            arrival.profile,
-        )
+        try:
+            outcome, linked = await self._members.sign_in_elsewhere(
+                connection,
+                app,
+                Actor("public", None, client.request_id),
+                arrival.provider.lower(),
+                member_id,
+                account.name,
+                account.email if account.email_verified else None,
+                arrival.session_id,
+                agent,
+                passes,
+                rows,
+                arrival.profile,
+            )
+        except InvalidTokenError:
+            # The account's member was deleted after it was found; who links an account is told so.
+            if arrival.member_id is None:
+                raise RacedError from None
+            raise
         if known is None:
             await self._link(connection, app.app_id, arrival, linked)
         elif known != await store.use_identity(
