@@ -6,12 +6,29 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from pilotis.oauth.flow.texts import language
 from tests.backstage import run_sql
 from tests.conftest import new_app
 from tests.oauth.browsing import CALLBACK, Browser, Pkce, Provider, Registered, landed, redeem, signed_in
 from tests.support import assert_error
 
 FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("de, fr;q=0.5", "de"),
+        ("fr;q=0.1, de-AT; q=0.9", "de"),
+        ("se ko en", "ko"),
+        ("ko-KR", "ko"),
+        ("xx", "en"),
+        ("", "en"),
+        (None, "en"),
+    ],
+)
+def test_pages_are_in_the_language_that_is_wanted_most(wanted: str | None, expected: str):
+    assert language(wanted) == expected
 
 
 async def refused_by_page(browser: Browser, url: str, says: str) -> None:

@@ -6,12 +6,16 @@ An app's own scopes have texts of their own.
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from importlib import resources
 
 import msgspec
 
-from pilotis.kit.languages import LANGUAGES, Language
+from pilotis.kit.languages import Language, preferred
+
+# What separates the languages of `ui_locales` (OpenID Connect Core 1.0, section 3.1.2.1).
+_BETWEEN_WORDS = re.compile(r"(?<=\w) +(?=\w)")
 
 
 class ScopeText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,10 +70,5 @@ def texts_of(language: Language) -> Texts:
 
 
 def language(wanted: str | None) -> Language:
-    """Return the first supported language of a list such as `Accept-Language` or `ui_locales`."""
-    for part in (wanted or "").replace(",", " ").split():
-        tag = part.partition(";")[0].partition("-")[0].lower()
-        for one in LANGUAGES:
-            if tag == one:
-                return one
-    return LANGUAGES[0]
+    """Return the language that a list such as `Accept-Language` or `ui_locales` asks for most, English by default."""
+    return preferred(_BETWEEN_WORDS.sub(",", wanted or "")) or "en"
