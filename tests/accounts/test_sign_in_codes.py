@@ -9,6 +9,7 @@ import httpx
 from pilotis.kit.crypto import base64url
 from tests.accounts.authenticator import code as totp
 from tests.accounts.authenticator import enrolled, finish
+from tests.accounts.test_factors import age
 from tests.mail.world import MEMBERS, PASSWORD, call, mails, post, sign_in, sign_up
 from tests.support import App, assert_error
 
@@ -58,6 +59,18 @@ class TestSignInCode:
             sessions = (await client.get(f"{MEMBERS}/me/sessions")).json()["sessions"]
             (current,) = [one for one in sessions if one["is_current"]]
             assert (current["methods"], current["level"]) == (["password", "totp"], 2)
+
+    async def test_the_page_takes_over_when_it_was_proved_as_well(self, app: App):
+        """Or whoever has a token that is not even a quarter of an hour old needs no password."""
+        await allow_page(app)
+        await call(app, "PATCH", "/account-settings", json={"second_factor": "optional"})
+        ada = await sign_up(app, "ada")
+        await age(app, ada)
+        stale = (await exchange(app, code_of(await ask(app, ada["access_token"])))).json()["access_token"]
+        assert_error(await post(app, "/me/totp", None, stale), 403, "REAUTHENTICATION_REQUIRED")
+        await post(app, "/me/reauthenticate", {"password": PASSWORD}, ada["access_token"])
+        fresh = (await exchange(app, code_of(await ask(app, ada["access_token"])))).json()["access_token"]
+        assert (await post(app, "/me/totp", None, fresh)).status_code == 200
 
     async def test_a08_only_to_the_apps_own_pages_and_with_a_challenge(self, app: App, other_app: App):
         await allow_page(app)

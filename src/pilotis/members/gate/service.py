@@ -220,8 +220,9 @@ class Gate:
         session_id: UUID,
         *,
         is_guest: bool = False,
+        proven_at: datetime | None = None,
     ) -> TokenPair:
-        """Start a session of a member as the gate has decided."""
+        """Start a session of a member as the gate has decided; `proven_at` is when the member signed in, if earlier."""
         return await self._sessions.start(
             connection,
             app.app_id,
@@ -231,7 +232,7 @@ class Gate:
             is_guest=is_guest,
             session_id=session_id,
             method=_AMR.get(methods[0], "pwd"),
-            proof=Proof(list(methods), admission.level, admission.awaits),
+            proof=Proof(list(methods), admission.level, admission.awaits, proven_at),
         )
 
     def newcomer(self, app: AppInfo, *, is_guest: bool = False, email: str | None = None) -> Admission:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 from uuid import UUID
@@ -38,7 +38,10 @@ Verifies = Callable[[str], None]
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign-in that a code gives: whose it is, how it was proved, and the session that the exchange begins."""
+    """A sign-in that a code gives: whose it is, how and when it was proved, and the session that the exchange begins.
+
+    `proven_at` is None where the exchange itself is the sign-in.
+    """
 
     member_id: str
     session_id: UUID
@@ -46,6 +49,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     methods: list[Method]
     level: int
     awaits: list[str]
+    proven_at: datetime | None = None
 
 
 class Taken(NamedTuple):
@@ -102,6 +106,7 @@ class SignInCodes:
                 "methods": proof.methods,
                 "level": proof.level,
                 "awaits": list(proof.awaits),
+                "proven_at": proof.proven_at and proof.proven_at.isoformat(),
             }
             lifetime = timedelta(seconds=LIFETIME_SECONDS)
             await single_use.put(connection, app.app_id, minted, _PURPOSE, given, lifetime)
@@ -178,10 +183,17 @@ class SignInCodes:
     async def _go_on(
         self, connection: Connection, app: AppInfo, given: Given, nickname: str | None, agent: str | None
     ) -> SignedIn:
-        """Begin a second session, proved as the one from which the code comes: that one has passed the gate."""
+        """Begin a second session, proved as and when the one from which the code comes: that has passed the gate."""
         admission = Admission(given.awaits, given.level, needs_factor=False)
         tokens = await self._members.gate.start(
-            connection, app, given.member_id, given.methods, admission, agent, given.session_id
+            connection,
+            app,
+            given.member_id,
+            given.methods,
+            admission,
+            agent,
+            given.session_id,
+            proven_at=given.proven_at,
         )
         return SignedIn(
             member_id=given.member_id,

@@ -53,11 +53,15 @@ class SessionOrigin(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """How a subject has signed in: its methods, how many factors they are, and what the session still awaits."""
+    """How a subject has signed in: its methods, how many factors they are, and what the session still awaits.
+
+    `proven_at` is when, if not as the session begins.
+    """
 
     methods: list[str]
     level: int = 1
     awaits: Sequence[str] = ()
+    proven_at: datetime | None = None
 
 
 class SessionNotFoundError(NotFoundError):

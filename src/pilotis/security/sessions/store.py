@@ -123,16 +123,26 @@ async def insert(
 
 
 async def prove(
-    connection: Connection, app_id: UUID, session_id: UUID, methods: Sequence[str], level: int, awaits: Sequence[str]
+    connection: Connection,
+    app_id: UUID,
+    session_id: UUID,
+    methods: Sequence[str],
+    level: int,
+    awaits: Sequence[str],
+    proven_at: datetime | None,
 ) -> None:
-    """Record how the subject of a session has signed in, in the transaction that inserts it."""
+    """Record how and when the subject of a session has signed in, in the transaction that inserts it."""
     await connection.execute(
-        "update pilotis.sessions set methods = $3, level = $4, awaits = $5 where app_id = $1 and session_id = $2",
+        """
+        update pilotis.sessions set methods = $3, level = $4, awaits = $5, auth_time = $6
+        where app_id = $1 and session_id = $2
+        """,
         app_id,
         session_id,
         methods,
         level,
         awaits,
+        proven_at,
     )
 
 
@@ -185,17 +195,20 @@ async def devices(database: Database, app_id: UUID, subject: str) -> list[Device
     return [Device(**row) for row in rows]
 
 
-async def proof_of(connection: Connection, app_id: UUID, session_id: UUID) -> tuple[list[str], int, list[str]] | None:
-    """Return how an active session was proved, with how many factors, and what it awaits; None without one."""
+async def proof_of(
+    connection: Connection, app_id: UUID, session_id: UUID
+) -> tuple[list[str], int, list[str], datetime] | None:
+    """Return how an active session was proved, with how many factors, what it awaits, and when; None without one."""
     row = await connection.fetchrow(
         f"""
-        select {_METHODS} as methods, level, awaits from pilotis.sessions
+        select {_METHODS} as methods, level, awaits, coalesce(auth_time, created_at) as proven_at
+        from pilotis.sessions
         where app_id = $1 and session_id = $2 and revoked_at is null and expires_at > now() and amr <> 'console'
         """,
         app_id,
         session_id,
     )
-    return None if row is None else (row["methods"], row["level"], row["awaits"])
+    return None if row is None else (row["methods"], row["level"], row["awaits"], row["proven_at"])
 
 
 async def complete(connection: Connection, app_id: UUID, subject: str, proof: str) -> None:
