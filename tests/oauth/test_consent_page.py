@@ -181,6 +181,18 @@ async def test_every_way_to_sign_in_leads_to_the_consent(provider: Provider, clu
             await expect(tab.locator("#consent-who")).to_have_text("Signed in as eve@example.com")
 
 
+async def test_who_has_to_prove_more_first_learns_what(provider: Provider, club: Registered, visitor: Visitor):
+    page = visitor.page
+    await settings(provider.app, email_verification="required")
+    await visitor.open(provider.authorize_url(club, Pkce()))
+    await sign_in(page)
+    await expect(page.locator("#problem-text")).to_contain_text("Confirm your e-mail address first.")
+    await settings(provider.app, email_verification="off", second_factor="required")
+    await visitor.open(provider.authorize_url(club, Pkce()))
+    await sign_in(page)
+    await expect(page.locator("#problem-text")).to_have_text("Set up a second factor in your account first.")
+
+
 async def test_a_scope_that_is_not_required_may_be_left_out(provider: Provider, club: Registered, visitor: Visitor):
     pkce = Pkce()
     await visitor.open(provider.authorize_url(club, pkce, scope="openid profile email"))
