@@ -537,10 +537,14 @@
   /** Let the browser keep all that the app has of the member. @param {string} ticket */
   async function download(ticket) {
     const body = JSON.stringify({ token: ticket });
-    const answer = await fetch(`${MEMBERS}/export/download`, { method: "POST", headers: headers(), body });
+    const fail = () => {
+      throw new Rejected("UNREACHABLE");
+    };
+    const sent = fetch(`${MEMBERS}/export/download`, { method: "POST", headers: headers(), body });
+    const answer = await sent.catch(fail);
     if (!answer.ok) throw new Rejected((await answer.json().catch(() => ({}))).code || "OTHER");
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(await answer.blob());
+    link.href = URL.createObjectURL(await answer.blob().catch(fail));
     link.download = "export.zip";
     link.click();
     // The browser has opened it by then.
