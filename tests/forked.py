@@ -111,8 +111,10 @@ class Program:
 
     def send_signal(self, number: int) -> None:
         """Send a signal, unless the program has ended."""
+        # Its parent may have taken its status and not have told it yet.
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Ask the program to end."""

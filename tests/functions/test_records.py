@@ -145,6 +145,23 @@ async def test_a_viewer_reads_how_a_call_ended_and_nothing_that_it_said(function
         assert_error(await viewers.get(f"{path}/logs"), 403, "ROLE_REQUIRED")
 
 
+async def test_a_call_from_the_console_is_listed_as_soon_as_it_is_answered(functions: Functions):
+    function_id = await functions.made("listed-at-once", "export default () => 1")
+    path = f"{functions.base}/{function_id}"
+
+    async def called() -> str:
+        answer = await functions.console.post(f"{path}/invoke", json={})
+        assert answer.status_code == 200, answer.text
+        listed = (await functions.console.get(f"{path}/executions")).json()["data"]
+        execution_id: str = answer.json()["execution_id"]
+        assert execution_id in {one["id"] for one in listed}
+        return execution_id
+
+    calls = [await called() for _ in range(3)]
+    calls += await asyncio.gather(*(called() for _ in range(CONCURRENT_CALLS)))
+    assert await _stats(functions, function_id) == {"success": len(calls), "error": 0, "timeout": 0}
+
+
 @pytest.mark.parametrize("statement", ["COMMIT", "insert into pilotis.function_stats"])
 async def test_calls_are_counted_once_where_the_answer_to_a_write_is_lost(functions: Functions, statement: str):
     """Whether the transaction was committed or not."""

@@ -392,6 +392,8 @@ PAST_THE_GATE |= {"FactorEndpoints.start": 403, "ProofAdministrationEndpoints.ma
 PAST_THE_GATE |= {"PersonalDataEndpoints.download": 401}
 # The app lets nobody act as its members.
 PAST_THE_GATE |= {"MemberAdministrationEndpoints.impersonate": 403}
+# Its token is that of no vendor.
+PAST_THE_GATE |= {"IdTokenEndpoints.sign_in": 400}
 # It takes a secret key of its own kind.
 PAST_THE_GATE |= {"MemberSignInCodeEndpoints.create": 403}
 # The app has named no page of its own.

@@ -203,8 +203,9 @@ class Branches:
         try:
             async with asyncio.timeout(_CREATE_SECONDS):
                 await self._create(app_id, stored, Actor(job.payload.actor_kind, job.payload.actor_id, None))
-                async with job.transaction() as connection:
-                    # Changes of the parent reach a branch that is committed; those before have passed it by.
+                # Changes of the parent reach a branch that is committed; those before have passed it by. Without
+                # the job's fence, since apps are locked before jobs: whoever renews it twice writes the same.
+                async with self._database.transaction(app_id) as connection:
                     await lock_app(connection, app_id)
                     await self._apps.renew_branch(connection, app_id, branch_id)
                 base = await merging.definitions(AppInside(self._inside, AppItself(await self._apps.by_id(branch_id))))

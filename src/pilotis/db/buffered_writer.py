@@ -38,14 +38,15 @@ class BufferedWriter(ABC):
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        await self._try_to_flush()
+        await self.try_to_flush()
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._seconds)
-            await self._try_to_flush()
+            await self.try_to_flush()
 
-    async def _try_to_flush(self) -> None:
+    async def try_to_flush(self) -> None:
+        """Flush once; a failure is logged, and the next flush retries."""
         try:
             await self.flush()
         except Exception as error:

@@ -276,6 +276,10 @@ class Calls:
         number = int(label) if label.isdigit() else None
         return Ended(execution_id=execution_id, version=number, ran=ran, seconds=seconds)
 
+    async def recorded(self) -> None:
+        """Write the records of calls that have ended, rather than within the next second."""
+        await self._records.try_to_flush()
+
     async def run_step(
         self,
         app: AppInfo,

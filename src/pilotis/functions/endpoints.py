@@ -420,6 +420,8 @@ class FunctionEndpoints(Endpoints, tag="Functions"):
             draft_of=(call.principal.actor_id or "") if is_draft else None,
         )
         ended = await _unless_gone(call, work)
+        # Who tries a function looks at its calls next.
+        await self._calls.recorded()
         answer = ConsoleInvocationResult(
             **msgspec.structs.asdict(_result(ended)),
             logs=log_lines(ended.execution_id, ended.outcome.logs),

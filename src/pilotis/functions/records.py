@@ -6,6 +6,7 @@ few successes are stored as rows; calls from the console, by schedules and by ev
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -90,6 +91,8 @@ class Records(BufferedWriter):
         self.metrics = FunctionCounts()
         self._told: dict[UUID, float] = {}
         self._unknown: tuple[str, _Buffer] | None = None
+        # Whoever waits for a flush waits for one that has begun, too; and only one finds out what became of another.
+        self._flushing = asyncio.Lock()
 
     def add(self, record: Record, ran: Ran) -> None:
         """Count a call, and buffer its record if it is to be stored."""
@@ -115,6 +118,10 @@ class Records(BufferedWriter):
 
     async def flush(self) -> None:
         """Write the buffer; it is kept if that fails."""
+        async with self._flushing:
+            await self._flush()
+
+    async def _flush(self) -> None:
         await self._settle()
         if not self._counts:
             return
