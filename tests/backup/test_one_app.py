@@ -31,6 +31,7 @@ async def test_an_app_comes_back_as_it_was_before_a_mistake(source: Server):
     beside = new_app(source, console)
     kept = await beside.table({"name": "string"})
     await backup_beside(source, "create")
+    earlier = await moment(source)
     later = new_app(source, console)
     then = await moment(source)
     # The mistake: every row is deleted, and a table is dropped.
@@ -61,7 +62,7 @@ async def test_an_app_comes_back_as_it_was_before_a_mistake(source: Server):
         assert (await client.get(f"/v1/public/tables/{kept}/data")).json()["total_count"] == 1
     assert list(source.data_dir.glob("scratch-*")) == []
 
-    said = backup(source, "restore", "--app", later.app_id, "--at", made["last_commit"], status=1)
+    said = backup(source, "restore", "--app", later.app_id, "--at", earlier, status=1)
     assert f"had no app {later.app_id}" in said
     both = ["restore", "--app", later.app_id, "--to", "somewhere"]
     assert "Give --to" in backup(source, *both, status=2)

@@ -135,7 +135,7 @@ async def test_the_document_is_written_with_proposals(
 
         async def take(*keys: str) -> None:
             # CodeMirror takes no choice in the first moments of a list.
-            await page.wait_for_timeout(200)
+            await page.wait_for_timeout(500)
             for key in (*keys, "Enter"):
                 await page.keyboard.press(key)
             await expect(listed).to_have_count(0)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pilotis.db.pool import Database
-from pilotis.db.waiters import Waiters
+from pilotis.db.waiters import BACKGROUND, OVERLOADED_SECONDS, Waiters
 from pilotis.kit.errors import UnavailableError
 from tests.services import address
 from tests.support import Server
@@ -147,9 +147,78 @@ async def test_a_freed_connection_goes_to_whoever_holds_the_fewest():
     for tenant, held in (("three", 3), ("two", 2), ("one", 1)):
         for _ in range(held):
             waiters.acquired(tenant)
-        waiters.add(tenant, callers[tenant])
+        waiters.add(tenant, callers[tenant], 0.0)
     assert waiters.next(2) == ("one", callers["one"])
     assert waiters.next(2) == ("two", callers["two"])
     # The last free connection is for a tenant that holds none.
     assert waiters.next(1) is None
     assert waiters.next(2) == ("three", callers["three"])
+
+
+class Simulation:
+    """Callers of one tenant that come at given moments, of whom a connection serves so many a second."""
+
+    def __init__(self, tenant: str, a_second: float) -> None:
+        self._waiters: Waiters[None] = Waiters(8, 1_000)
+        self._tenant = tenant
+        self._seconds = 1 / a_second
+        self._deadlines: dict[asyncio.Future[None], float] = {}
+        self.came: dict[asyncio.Future[None], float] = {}
+        self.waits: list[tuple[float, float]] = []
+        """Of each that was served: when it came, and how long it waited."""
+
+    def run(self, moments: list[float], end: float) -> None:
+        steps = [(at, True) for at in moments] + [(n * self._seconds, False) for n in range(int(end / self._seconds))]
+        for now, comes in sorted(steps):
+            for caller, deadline in list(self._deadlines.items()):
+                if caller.done() or deadline < now:
+                    del self._deadlines[caller]
+                    caller.cancel()
+            if comes:
+                caller = asyncio.get_running_loop().create_future()
+                self.came[caller] = now
+                is_overloaded = self._waiters.add(self._tenant, caller, now)
+                self._deadlines[caller] = now + (OVERLOADED_SECONDS if is_overloaded else 5)
+            elif served := self._waiters.next(1):
+                served[1].set_result(None)
+                self.waits.append((self.came[served[1]], now - self.came[served[1]]))
+        for caller in self.came:
+            # Refused by the queue: nobody else is there to look.
+            if caller.done() and not caller.cancelled():
+                caller.exception()
+
+
+async def test_who_comes_last_is_served_first_where_more_come_than_are_served():
+    one = Simulation("a", a_second=100)
+    one.run([n / 500 for n in range(5_000)], end=11)
+    assert max(wait for _, wait in one.waits) < 1
+    assert max(wait for came, wait in one.waits if came > 1) <= OVERLOADED_SECONDS + 0.01
+    # All that could be done was, while they came.
+    assert sum(came + wait < 10 for came, wait in one.waits) >= 998
+    # Once the queue is empty nothing is left of it: a burst is served whole again, in turn.
+    before = len(one.waits)
+    one.run([20.0] * 300 + [20 + n / 50 for n in range(100)], end=30)
+    assert len(one.waits) - before == 400
+    assert one.waits[before:] == sorted(one.waits[before:], key=lambda served: served[0])
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [
+        pytest.param([0.0] * 400 + [n / 50 for n in range(200)], id="a burst, and what comes beside it"),
+        pytest.param([0.3 + n / 2000 for n in range(400)], id="a burst that takes a while"),
+        pytest.param([n / 100 for n in range(1_000)], id="as many as are served"),
+    ],
+)
+async def test_a_burst_is_no_overload(moments: list[float]):
+    one = Simulation("a", a_second=100)
+    one.run(moments, end=15)
+    assert len(one.waits) == len(moments)
+    assert one.waits == sorted(one.waits, key=lambda served: served[0])
+
+
+async def test_work_in_the_background_is_served_in_turn():
+    one = Simulation(BACKGROUND, a_second=100)
+    one.run([n / 150 for n in range(600)], end=15)
+    assert len(one.waits) == 600
+    assert one.waits == sorted(one.waits, key=lambda served: served[0])

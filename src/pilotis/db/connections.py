@@ -17,7 +17,7 @@ from asyncpg import Connection
 from pilotis.db.connecting import client_seconds, connect, forget_transaction, set_client_seconds, statement_count
 from pilotis.db.deadlines import Deadlines
 from pilotis.db.observing import Statements
-from pilotis.db.waiters import CONSOLE, Tenant, Waiters
+from pilotis.db.waiters import CONSOLE, OVERLOADED_SECONDS, Tenant, Waiters, busy
 from pilotis.kit.errors import UnavailableError
 from pilotis.kit.granting import granted
 from pilotis.kit.metrics import Counter
@@ -162,16 +162,18 @@ class Connections:
 
     async def _wait(self, tenant: Tenant | None, seconds: float) -> Connection:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        now = loop.time()
         caller: asyncio.Future[Connection | None] = loop.create_future()
-        self._waiters.add(tenant, caller)
+        if self._waiters.add(tenant, caller, now):
+            seconds = min(seconds, OVERLOADED_SECONDS)
+        deadline = now + seconds
         self._serve_waiters()
         try:
-            connection = await granted(caller, deadline, _busy, partial(self._return, tenant))
+            connection = await granted(caller, deadline, busy, partial(self._return, tenant))
         finally:
             kind = _kind_of(tenant)
             self.waits.add(kind)
-            self.wait_seconds.add(kind, number=loop.time() - deadline + seconds)
+            self.wait_seconds.add(kind, number=loop.time() - now)
         if connection is None:
             return await self._open(tenant, max(deadline - loop.time(), 0.001))
         return connection
@@ -239,10 +241,6 @@ def _kind_of(tenant: Tenant | None) -> str:
     if tenant == CONSOLE:
         return "console"
     return tenant if isinstance(tenant, str) else "app"
-
-
-def _busy() -> UnavailableError:
-    return UnavailableError("The database is busy. Try again shortly.")
 
 
 def unreachable() -> UnavailableError:

@@ -1,4 +1,10 @@
-"""The order in which connections are granted: fair across tenants, first come first served within a tenant."""
+"""The order in which connections are granted: fair across tenants, within a tenant first come first served.
+
+Where more requests come than are served, who is first of a queue that grows has waited longest, so that soon everybody
+waits as long as they may, and half of the work is done for clients that have given up. A tenant whose queue grows is
+overloaded until it is empty: whoever came last is served first, and nobody waits for longer than `OVERLOADED_SECONDS`.
+A burst that is over is no overload: all of it is served in turn.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,60 @@ BACKGROUND = "background"
 """All background work of a process."""
 UNAUTHENTICATED = "unauthenticated"
 """Lookups by unverified ids from clients; one tenant, whatever the number of invented ids."""
+OVERLOADED_SECONDS = 0.5
+"""How long a request waits for a connection where more come than are served; twice that must pass to see it."""
+# Clients that each wait for their answer send as many requests as are answered, give or take a few.
+_OVERLOADED_FACTOR = 1.1
+# Work in the background does not come from clients, and is better done late than not.
+_PATIENT: frozenset[Tenant | None] = frozenset({None, BACKGROUND})
 Grant = TypeVar("Grant")
+
+
+def busy() -> UnavailableError:
+    """Return the error of who has waited in vain."""
+    return UnavailableError("The database is busy. Try again shortly.")
+
+
+class _Queue(Generic[Grant]):
+    """The callers of one tenant that wait, and how many have come and were served within the last moments."""
+
+    def __init__(self, now: float, *, is_patient: bool) -> None:
+        self.waiting: deque[tuple[float, asyncio.Future[Grant]]] = deque()
+        self.is_overloaded = False
+        self._is_patient = is_patient
+        self._since = now
+        self._came = self._served = 0
+        self._grew = False
+
+    def add(self, caller: asyncio.Future[Grant], now: float) -> None:
+        self.waiting.append((now, caller))
+        self._came += 1
+        if now - self._since < OVERLOADED_SECONDS:
+            return
+        # A burst falls into one of two spans that follow each other.
+        grows = self._came > _OVERLOADED_FACTOR * self._served
+        if grows and self._grew and now - self.waiting[0][0] >= OVERLOADED_SECONDS and not self._is_patient:
+            self.is_overloaded = True
+        self._since, self._came, self._served, self._grew = now, 0, 0, grows
+
+    def refuse_late(self, now: float) -> None:
+        while self.waiting and self.waiting[0][0] <= now - OVERLOADED_SECONDS:
+            _, caller = self.waiting.popleft()
+            if not caller.done():
+                caller.set_exception(busy())
+
+    def take(self) -> asyncio.Future[Grant]:
+        self._served += 1
+        _, caller = self.waiting.pop() if self.is_overloaded else self.waiting.popleft()
+        return caller
+
+    def drop_done(self) -> None:
+        """Drop callers at the end that is served next that were cancelled or timed out."""
+        waiting = self.waiting
+        while waiting and waiting[0][1].done():
+            waiting.popleft()
+        while waiting and waiting[-1][1].done():
+            waiting.pop()
 
 
 class Waiters(Generic[Grant]):
@@ -34,7 +93,7 @@ class Waiters(Generic[Grant]):
         self._max_waiting = max_waiting
         self._held: dict[Tenant | None, int] = {}
         # By tenant, in the order in which they are served next. Empty if no caller waits.
-        self.queues: dict[Tenant | None, deque[asyncio.Future[Grant]]] = {}
+        self.queues: dict[Tenant | None, _Queue[Grant]] = {}
 
     def try_acquire(self, tenant: Tenant | None, free: int) -> bool:
         """Count one of `free` connections as the tenant's, if a new caller of it may have one without waiting."""
@@ -58,15 +117,21 @@ class Waiters(Generic[Grant]):
         else:
             del self._held[tenant]
 
-    def add(self, tenant: Tenant | None, caller: asyncio.Future[Grant]) -> None:
-        """Queue a caller; raises `UnavailableError` if too many of its tenant already wait."""
+    def add(self, tenant: Tenant | None, caller: asyncio.Future[Grant], now: float) -> bool:
+        """Queue a caller, and return whether its tenant is overloaded: then it waits for `OVERLOADED_SECONDS` at most.
+
+        `now` is in seconds by the event loop's clock. Raises `UnavailableError` if too many of its tenant already wait.
+        """
         queue = self.queues.get(tenant)
         if queue is None:
-            queue = self.queues[tenant] = deque()
-        _drop_done(queue)
-        if len(queue) >= self._max_waiting:
+            queue = self.queues[tenant] = _Queue(now, is_patient=tenant in _PATIENT)
+        queue.drop_done()
+        if len(queue.waiting) >= self._max_waiting:
             raise UnavailableError("Too many requests wait for the database. Try again shortly.")
-        queue.append(caller)
+        queue.add(caller, now)
+        if queue.is_overloaded:
+            queue.refuse_late(now)
+        return queue.is_overloaded
 
     def next(self, free: int) -> tuple[Tenant | None, asyncio.Future[Grant]] | None:
         """Remove and return the next caller and its tenant; None if no caller may take one of `free` connections."""
@@ -74,8 +139,8 @@ class Waiters(Generic[Grant]):
         fewest: int | None = None
         empty = []
         for tenant, queue in self.queues.items():
-            _drop_done(queue)
-            if not queue:
+            queue.drop_done()
+            if not queue.waiting:
                 empty.append(tenant)
                 continue
             held = self._held.get(tenant, 0)
@@ -88,19 +153,19 @@ class Waiters(Generic[Grant]):
         if fewest is None:
             return None
         queue = self.queues.pop(chosen)
-        caller = queue.popleft()
-        if queue:
+        caller = queue.take()
+        if queue.waiting:
             self.queues[chosen] = queue
         return chosen, caller
 
     def waiting(self) -> int:
         """Return the number of waiting callers."""
-        return sum(not caller.done() for queue in self.queues.values() for caller in queue)
+        return sum(not caller.done() for queue in self.queues.values() for _, caller in queue.waiting)
 
     def fail_all(self, error: Exception) -> None:
         """Raise the error in every waiting caller."""
         for queue in self.queues.values():
-            for caller in queue:
+            for _, caller in queue.waiting:
                 if not caller.done():
                     caller.set_exception(error)
         self.queues.clear()
@@ -109,9 +174,3 @@ class Waiters(Generic[Grant]):
         if free < 1:
             return False
         return tenant is None or not held or (free > 1 and held < self._max_held)
-
-
-def _drop_done(queue: deque[asyncio.Future[Grant]]) -> None:
-    """Drop callers at the front that were cancelled or timed out."""
-    while queue and queue[0].done():
-        queue.popleft()

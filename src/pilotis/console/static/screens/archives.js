@@ -6,7 +6,18 @@ import { appId, loadApps, may, onApp } from "../state/app.js";
 import { go } from "../state/router.js";
 import { moment, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
-import { Bones, Button, Confirm, Empty, Failure, FormDialog, TextField, complain, useLoad } from "../ui/widgets.js";
+import {
+  Bones,
+  Button,
+  Confirm,
+  Empty,
+  Failure,
+  FormDialog,
+  TextField,
+  complain,
+  useLoad,
+  useReload,
+} from "../ui/widgets.js";
 
 const AGAIN_MS = 2000;
 const SHORTEST_PASSPHRASE = 8;
@@ -21,11 +32,7 @@ export function Archives() {
   const [dialog, setDialog] = useState(/** @type {"" | "write" | "import"} */ (""));
   const [gone, setGone] = useState(/** @type {Api.AppArchive | null} */ (null));
   const waits = data?.data.some((/** @type {Api.AppArchive} */ one) => one.status === "pending");
-  useEffect(() => {
-    if (!waits) return;
-    const timer = setInterval(() => document.hidden || reload(), AGAIN_MS);
-    return () => clearInterval(timer);
-  }, [waits]);
+  useReload(reload, AGAIN_MS, Boolean(waits));
   const download = async (/** @type {Api.AppArchive} */ archive) => {
     try {
       const { url } = await onApp(`/archives/${archive.id}/link`, { method: "POST" });

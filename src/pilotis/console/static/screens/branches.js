@@ -18,6 +18,7 @@ import {
   TextField,
   toast,
   useLoad,
+  useReload,
 } from "../ui/widgets.js";
 
 const LOOK_MS = 1500;
@@ -41,11 +42,8 @@ export function Branches() {
   /** @type {Branch[]} */
   const branches = data?.data || [];
   const isWaiting = branches.some((one) => one.state === "creating");
-  useEffect(() => {
-    if (!isWaiting) return undefined;
-    const timer = setInterval(() => document.hidden || reload(), LOOK_MS);
-    return () => (clearInterval(timer), loadApps().catch(() => {}));
-  }, [isWaiting]);
+  useReload(reload, LOOK_MS, isWaiting);
+  useEffect(() => (isWaiting ? () => void loadApps().catch(() => {}) : undefined), [isWaiting]);
   const close = () => setDialog(null);
   if (app.value?.parent_app_id)
     return html`<section class="slab"><${Empty} title=${t.branches.isOne} text=${t.branches.isOneText} /></section>`;

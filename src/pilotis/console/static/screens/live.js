@@ -1,12 +1,12 @@
 /** The live streams of an app that are open now, on all processes: who listens to what, and how far behind it is. */
-import { html, useEffect } from "../vendor/view.js";
+import { html } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
 import { appId, onApp, tables } from "../state/app.js";
 import { change, href, place } from "../state/router.js";
 import { ago, count, duration, plain, size, stamp } from "../ui/format.js";
 import { listing } from "../ui/listing.js";
 import { MemberLink, MemberName } from "../ui/member.js";
-import { Button, Empty, State, useLoad } from "../ui/widgets.js";
+import { Button, Empty, State, useLoad, useReload } from "../ui/widgets.js";
 import { Listen } from "./listen.js";
 
 const AGAIN_MS = 3000;
@@ -16,10 +16,7 @@ export function Live() {
   const chosen = query.get("stream") || "";
   const listens = query.has("listen");
   const { data, error, reload } = useLoad((signal) => onApp("/live-streams", { signal }), [appId.value]);
-  useEffect(() => {
-    const timer = setInterval(() => document.hidden || reload(), AGAIN_MS);
-    return () => clearInterval(timer);
-  }, [appId.value]);
+  useReload(reload, AGAIN_MS);
   const open = data?.streams.find((one) => one.id === chosen);
   return html`<div class="data">
     <div class="strip numbersline">

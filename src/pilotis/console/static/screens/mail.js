@@ -22,11 +22,13 @@ import {
   toast,
   useAction,
   useLoad,
+  useReload,
 } from "../ui/widgets.js";
 
 export const head = () => ({ title: t.sectionNames.mail });
 
 const PAGE = 50;
+const AGAIN_MS = 3000;
 const Templates = later(() => import("./mail-templates.js"), "Templates");
 const Suppressions = later(() => import("./mail-settings.js"), "Suppressions");
 const Settings = later(() => import("./mail-settings.js"), "Settings");
@@ -87,6 +89,8 @@ function Mailbox() {
       allowed ? onApp("/mail", { query: { ...filters, limit: PAGE, offset }, signal }) : Promise.resolve(null),
     [appId.value, allowed, filters, offset],
   );
+  // Who waits for a mail need not ask for it.
+  useReload(reload, AGAIN_MS, allowed && !offset);
   if (!allowed)
     return html`<div class="page">
       <div class="slab"><${Empty} title=${t.mail.notAllowed} text=${t.needs.editor} /></div>

@@ -392,6 +392,18 @@ export function useLoad(load, inputs) {
 }
 
 /**
+ * Load again and again while somebody looks, as long as `waits`.
+ * @param {() => void} reload @param {number} milliseconds @param {boolean} [waits]
+ */
+export function useReload(reload, milliseconds, waits = true) {
+  useEffect(() => {
+    if (!waits) return undefined;
+    const timer = setInterval(() => document.hidden || reload(), milliseconds);
+    return () => clearInterval(timer);
+  }, [reload, milliseconds, waits]);
+}
+
+/**
  * Whether an element has come into view, and the ref that watches it: what a long list shows of each entry is asked for
  * only then.
  * @returns {[{current: any}, boolean]}
