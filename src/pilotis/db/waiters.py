@@ -26,7 +26,7 @@ UNAUTHENTICATED = "unauthenticated"
 """Lookups by unverified ids from clients; one tenant, whatever the number of invented ids."""
 OVERLOADED_SECONDS = 0.5
 """How long a request waits for a connection where more come than are served; twice that must pass to see it."""
-# Clients that each wait for their answer send as many requests as are answered, give or take a few.
+# Clients that each wait for their answer send about as many requests as are answered.
 _OVERLOADED_FACTOR = 1.1
 # Work in the background does not come from clients, and is better done late than not.
 _PATIENT: frozenset[Tenant | None] = frozenset({None, BACKGROUND})
@@ -34,7 +34,7 @@ Grant = TypeVar("Grant")
 
 
 def busy() -> UnavailableError:
-    """Return the error of who has waited in vain."""
+    """Return the error for a caller that has waited for too long."""
     return UnavailableError("The database is busy. Try again shortly.")
 
 

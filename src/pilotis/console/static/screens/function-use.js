@@ -16,6 +16,21 @@ export const LOOKS = /** @type {Record<string, string[]>} */ ({
   timeout: ["warn", "clock"],
 });
 
+/** The log of a call. @param {{lines: Api.LogLine[] | null}} props */
+export const Log = ({ lines: all }) =>
+  all?.length
+    ? html`<ol class="log" aria-label=${t.functions.log}>
+        ${all
+          .slice(0, 500)
+          .map(
+            (line) => html`<li class=${line.level} key=${line.index}>
+              <time>${clock(line.time)}</time>
+              <span>${prose(line.message)}</span>
+            </li>`,
+          )}
+      </ol>`
+    : html`<p class="soft s13">${t.functions.noLog}</p>`;
+
 /** @typedef {{key: string, call: string, time: string, level: string, message: string, ended?: any}} Line */
 
 const LEVELS = ["debug", "info", "warn", "error"];
