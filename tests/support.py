@@ -190,7 +190,7 @@ def assert_error(answer: httpx.Response, status: int, code: str, *, failed_index
     body = json.loads(answer.content)
     assert body["code"] == code, body
     beside = {"failed_index", "key", "existing_id", "table", "column", "count"}
-    beside |= {"ticket", "factors", "expires_at", "methods", "until", "quota", "resets_at"}
+    beside |= {"ticket", "factors", "expires_at", "methods", "until", "quota", "resets_at", "nearest"}
     assert set(body) <= {"code", "message", "details", "request_id", *beside}, body
     assert body.get("failed_index") == failed_index, body
     assert body["request_id"] == answer.headers["x-request-id"]

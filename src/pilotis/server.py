@@ -154,7 +154,8 @@ def connected(made: Features, targets: Iterable[TargetKind]) -> Front:
 
     `targets` get events in addition to those of the features.
     """
-    made.get(OAuthFeature).logos.attach(made.get(FilesFeature).files.variants.encoded)
+    for logos in (made.get(OAuthFeature).logos, made.get(AccountPagesFeature).logos):
+        logos.attach(made.get(FilesFeature).files.variants.encoded)
     fan_out = made.get(EventsFeature).fan_out
     for target in (*(target for kind in FEATURES for target in made.get(kind).targets), *targets):
         fan_out.register(target)

@@ -1,11 +1,14 @@
 """Account settings and a member's sign-in in the console."""
 
+import re
+
 from playwright.async_api import expect
 
 from tests.chromium import keep_picture
 from tests.console.conftest import Opening, obstacles, sign_in
 from tests.mail.world import PASSWORD, call, post, verified
 from tests.mail.world import sign_in as member_sign_in
+from tests.oauth.test_logos import picture
 from tests.support import App, Server, assert_error
 from tests.waiting import until
 
@@ -116,3 +119,57 @@ async def test_rows_are_made_with_members_and_the_team_says_what_they_take(
         await dialog.get_by_role("button", name="Create").click()
         await expect(dialog).to_have_count(0)
     assert (await call(app, "GET", "/members"))["total_count"] == 1
+
+
+async def test_the_account_pages_are_designed_beside_a_preview(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
+        preview = page.frame_locator("iframe[title='Preview of the sign-in page']")
+        await expect(preview.get_by_role("heading", name="Sign in to")).to_be_visible()
+        await page.get_by_label("Colour of buttons and links").fill("#ffd400")
+        await page.get_by_label("Colour behind the form").fill("#2b1a4f")
+        await page.get_by_label("Roundness of corners").fill("14")
+        await page.get_by_label("Typeface").select_option("With serifs")
+        await page.get_by_label("Texts in").select_option("German")
+        await page.get_by_label("Footer").fill("Muster GmbH")
+        await page.get_by_label("Title of the sign-in").fill("Willkommen bei {app}")
+        # What is drawn is not saved, and what cannot be read is not saved either.
+        ground = preview.locator("body")
+        await expect(ground).to_have_css("background-color", "rgb(43, 26, 79)")
+        assert (await call(app, "GET", "/account-settings"))["theme"]["background"] is None
+        section = page.locator("section", has=page.get_by_role("heading", name="Account pages"))
+        await section.get_by_role("button", name="Save", exact=True).click()
+        await expect(section.get_by_role("alert")).to_contain_text("1.3:1")
+        await section.get_by_role("button", name="Use #826c00").click()
+        await section.get_by_role("button", name="Save", exact=True).click()
+        await expect(page.get_by_text("Account pages saved.")).to_be_visible()
+        await expect(preview.get_by_role("heading", name="Willkommen bei")).to_be_visible()
+        logo = {"name": "logo.png", "mimeType": "image/png", "buffer": picture(size=(300, 90))}
+        await section.locator("input[type=file]").set_input_files([logo])
+        await expect(preview.locator("img.logo")).to_be_visible()
+        for theme in ("light", "dark"):
+            await page.evaluate("(theme) => (document.documentElement.dataset.theme = theme)", theme)
+            await section.get_by_role("button", name=theme.title(), exact=True).click()
+            await expect(ground).to_have_css(
+                "background-color", "rgb(43, 26, 79)" if theme == "light" else re.compile(r"rgb\(\d\d, ")
+            )
+            await page.set_viewport_size({"width": 1200, "height": 900})
+            assert await obstacles(page, axe) == []
+            await section.scroll_into_view_if_needed()
+            await keep_picture(page, f"console-theme-{theme}", full_page=True)
+            await page.set_viewport_size(NARROW)
+            await keep_picture(page, f"console-theme-phone-{theme}", full_page=True)
+        await section.get_by_role("button", name="Delete the logo").click()
+        await expect(preview.locator("img.logo")).to_have_count(0)
+    found = await call(app, "GET", "/account-settings")
+    assert found["logo_url"] is None
+    assert found["theme"] == {
+        "accent": "#826c00",
+        "background": "#2b1a4f",
+        "radius": 14,
+        "font": "serif",
+        "mode": "auto",
+        "texts": {"de": {"footer": "Muster GmbH", "sign_in_title": "Willkommen bei {app}"}},
+    }

@@ -839,6 +839,13 @@ class World:
         return self.client_id
 
     @cached_property
+    def logo_app_id(self) -> str:
+        url = f"{self._server.url}/v1/apps/{self.app_id}/account-settings/logo"
+        answer = httpx.put(url, content=LOGO, headers=self._console_headers, timeout=PATIENCE)
+        assert answer.status_code == 200, answer.text
+        return self.app_id
+
+    @cached_property
     def provider_client_id(self) -> str:
         self._of_app("PUT", "/oauth/settings", {"is_provider": True})
         return self.client_id

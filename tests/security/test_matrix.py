@@ -375,6 +375,7 @@ PAST_THE_GATE |= {"FunctionEndpoints.deploy_version": 201}
 PAST_THE_GATE |= {"ConsentEndpoints.info": 404}
 # What is sent is no image, and the client has no logo.
 PAST_THE_GATE |= {"LogoEndpoints.put": 400, "LogoEndpoints.delete": 404}
+PAST_THE_GATE |= {"AccountLogoEndpoints.put": 400, "AccountLogoEndpoints.delete": 404}
 # It would stay open; the event to continue after is checked after authorization.
 PAST_THE_GATE |= {"WorkflowEndpoints.stream": 400, "FunctionEndpoints.log_stream": 400}
 PAST_THE_GATE |= {"EventTypeEndpoints.event_stream": 400}

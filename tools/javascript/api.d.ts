@@ -34,8 +34,11 @@ declare namespace Api {
   }
   interface AccountTheme {
     accent?: string | null;
+    background?: string | null;
     radius?: number | null;
     font?: "mono" | "serif" | "system" | null;
+    mode?: "auto" | "dark" | "light";
+    texts?: Record<string, Record<string, string>>;
   }
   interface Accumulator {
     "$sum"?: Expression;
@@ -135,6 +138,7 @@ declare namespace Api {
     passkey_domain: string | null;
     allowed_origins: Array<string>;
     theme: AccountTheme;
+    logo_url: string | null;
     challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
@@ -1801,6 +1805,7 @@ declare namespace Api {
     passkey_domain: string | null;
     allowed_origins: Array<string>;
     theme: AccountTheme;
+    logo_url: string | null;
     challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
@@ -2921,6 +2926,7 @@ declare namespace Api {
   interface Answers {
     "DELETE /v1/account/oauth/connections/{}": Disconnected;
     "DELETE /v1/apps/{}": Deleted;
+    "DELETE /v1/apps/{}/account-settings/logo": Deleted;
     "DELETE /v1/apps/{}/ai-provider": DeletedAiProvider;
     "DELETE /v1/apps/{}/archives/{}": Deleted;
     "DELETE /v1/apps/{}/branches/{}": Deleted;
@@ -2988,6 +2994,8 @@ declare namespace Api {
     "GET /.well-known/oauth-protected-resource/apps/{}": ProtectedResource;
     "GET /.well-known/oauth-protected-resource/mcp/{}": ProtectedResource;
     "GET /.well-known/openid-configuration": ServerMetadata;
+    "GET /account/{}/logo": undefined;
+    "GET /account/{}/preview": string;
     "GET /account/{}/{}": string;
     "GET /console": undefined;
     "GET /console/": undefined;
@@ -3354,6 +3362,7 @@ declare namespace Api {
     "POST /v1/public/transactions": OperationResults;
     "POST /v1/public/views/{}": AggregateResult;
     "POST /v1/triggers/{}": Triggered;
+    "PUT /v1/apps/{}/account-settings/logo": AppAccountSettings;
     "PUT /v1/apps/{}/ai-provider": AiProvider;
     "PUT /v1/apps/{}/auth-settings": AuthSettings;
     "PUT /v1/apps/{}/channels": ChannelPatterns;

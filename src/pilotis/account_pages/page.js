@@ -773,6 +773,11 @@
   sayWhy().catch(() => {});
 
   const needsLink = ["reset", "verify", "undo", "invite"].includes(data.page);
+  if (data.page === "preview") {
+    show("sign-in");
+    /** @type {HTMLElement} */ (document.querySelector("main")).inert = true;
+    return;
+  }
   if (["account", "invite"].includes(data.page)) go(data.page);
   else show(data.page === "sign-in" && linkToken ? "link" : data.page);
   if (needsLink && !linkToken) {

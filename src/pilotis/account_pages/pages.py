@@ -18,9 +18,12 @@ from pilotis.http.api.principals import AppInfo
 from pilotis.http.reference.page import asset, page
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
+from pilotis.kit.account_settings import Mode, logo_path
 from pilotis.kit.languages import Language
 from pilotis.oauth.social.types import AccountPageVendors
 
+PREVIEW = "preview"
+"""The sign-in page as the console shows it: it looks and does nothing."""
 PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "undo", "invite", "account")
 
 _FOLDER = files("pilotis.account_pages")
@@ -36,14 +39,24 @@ class Texts(msgspec.Struct, frozen=True):
 
 
 def account_page(
-    name: str, app: AppInfo, public_key: str | None, origin: str, language: Language, vendors: AccountPageVendors | None
+    name: str,
+    app: AppInfo,
+    public_key: str | None,
+    origin: str,
+    language: Language,
+    vendors: AccountPageVendors | None,
+    mode: Mode | None = None,
 ) -> Reply:
-    """Return one of `PAGES`, for an app that members reach by a public key; `origin` is the server's own."""
+    """Return one of `PAGES` or `PREVIEW`, for an app that members reach by a public key.
+
+    `origin` is the server's. `mode` is that of the theme unless it is given.
+    """
     values = {"app": app.name, "number": str(app.limits.password_min_length)}
-    known = texts_of(language)
+    known, theme = texts_of(language), app.accounts.theme
+    own = {key: text for key, text in theme.texts.get(language, {}).items() if key in known.texts}
     texts, errors = (
         {key: _VALUE.sub(lambda found: values[found[1]], text) for key, text in part.items()}
-        for part in (known.texts, known.errors)
+        for part in (known.texts | own, known.errors)
     )
     data = {
         "page": name,
@@ -58,14 +71,24 @@ def account_page(
     places = {
         **{key: escape(text) for key, text in texts.items()},
         "shortest": str(app.limits.password_min_length),
+        "logo": "" if theme.logo is None else f'<img class="logo" src="{logo_path(app.app_id, theme.logo)}" alt="">',
         "longest": str(app.limits.password_max_length),
         # No text ends the element early.
         "data": json.encode(data).decode().replace("<", "\\u003c"),
     }
     body = _PLACE.sub(lambda found: places[found[1]], _asset("page.html"))
     script = asset("pkce.js") + "".join(map(_asset, ("vendors.js", "passkeys.js", "challenges.js", "page.js")))
-    style = style_of(app.accounts.theme)
-    return page(app.name, body, script=script, has_bar=False, language=language, more_style=style)
+    return page(
+        app.name,
+        body,
+        script=script,
+        has_bar=False,
+        language=language,
+        more_style=style_of(theme),
+        mode=mode or theme.mode,
+        images=["'self'"] if theme.logo else [],
+        ancestors="'self'" if name == PREVIEW else "'none'",
+    )
 
 
 def _settings(app: AppInfo, origin: str) -> dict[str, object]:

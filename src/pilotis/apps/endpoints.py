@@ -7,6 +7,7 @@ from uuid import UUID
 from pilotis.apps.keyring import KeyNotFoundError, Keyring
 from pilotis.apps.service import AppNotDeletedError, AppNotFoundError, Apps
 from pilotis.apps.settings import AppSettings
+from pilotis.apps.theme import LowContrastError
 from pilotis.apps.types import (
     AccountSettingsChange,
     App,
@@ -136,7 +137,7 @@ class AppSettingsEndpoints(Endpoints, tag="App settings"):
     @patch(
         "/v1/apps/:app_id/account-settings",
         access=Access.APP_OWNER,
-        errors=[SecondFactorEnrolmentRequiredError],
+        errors=[SecondFactorEnrolmentRequiredError, LowContrastError],
     )
     async def change_accounts(self, call: Call, app_id: UUID, body: AccountSettingsChange) -> AppAccountSettings:
         """Change how members make accounts and prove who they are; absent settings stay as they are.

@@ -51,7 +51,7 @@ def feature(floor: Floor) -> AppsFeature:
     keyring = Keyring(floor.database, apps)
     statistics = Statistics(floor.database)
     requests = Requests(floor.database)
-    settings = AppSettings(floor.database, apps, floor.limits)
+    settings = AppSettings(floor.database, apps, floor.limits, floor.base_url.rstrip("/"))
 
     async def start() -> None:
         statistics.requests.start()

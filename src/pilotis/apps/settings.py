@@ -12,6 +12,7 @@ from asyncpg import Connection
 from pilotis.apps import store
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.apps.store import LiveApp
+from pilotis.apps.theme import shown_theme, stored_theme
 from pilotis.apps.types import (
     AccountHooks,
     AccountSettingsChange,
@@ -28,7 +29,7 @@ from pilotis.apps.types import (
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import account_settings, json
-from pilotis.kit.account_settings import SIGN_UP_METHODS, SecondFactorName
+from pilotis.kit.account_settings import SIGN_UP_METHODS, SecondFactorName, logo_path
 from pilotis.kit.errors import Detail, ValidationError, invalid
 from pilotis.limits import PER_APP, Limits, contradiction, limits_in_force, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
@@ -44,8 +45,9 @@ CheckRows = Callable[
 class AppSettings:
     """Reads and changes the settings of an app."""
 
-    def __init__(self, database: Database, apps: Apps, limits: Limits) -> None:
+    def __init__(self, database: Database, apps: Apps, limits: Limits, base_url: str) -> None:
         self._database = database
+        self._base_url = base_url
         self._apps = apps
         self._limits = limits
         self._is_function: Callable[[UUID, UUID], Awaitable[bool]] | None = None
@@ -91,12 +93,12 @@ class AppSettings:
 
     def accounts(self, app: AppInfo) -> AppAccountSettings:
         """Return how an app's members make accounts and prove who they are."""
-        return _app_accounts(app.accounts, has_passwords=app.allow_id_password_login)
+        return self._app_accounts(app.app_id, app.accounts, has_passwords=app.allow_id_password_login)
 
     def public_accounts(self, app: AppInfo) -> PublicAccountSettings:
         """Return what a page that signs members in must know."""
         return PublicAccountSettings(
-            **_account_fields(app.accounts, has_passwords=app.allow_id_password_login),
+            **self._account_fields(app.app_id, app.accounts, has_passwords=app.allow_id_password_login),
             guests=app.allow_guest_login,
             providers=app.enabled_oauth_providers,
             password_min_length=app.limits.password_min_length,
@@ -108,9 +110,7 @@ class AppSettings:
         methods, hooks = _given(change.methods), _given(change.hooks)
         given = {name: value for name, value in _given(change).items() if name not in {"methods", "hooks"}}
         if isinstance(theme := given.get("theme"), AccountTheme):
-            # The pattern of the type lets a line break pass at the end.
-            accent = theme.accent and theme.accent.strip()
-            given["theme"] = account_settings.Theme(accent=accent, radius=theme.radius, font=theme.font)
+            given["theme"] = stored_theme(theme, None)
         if "second_factors" in given:
             given["second_factors"] = _second_factors(given["second_factors"])
         if "sign_up_methods" in given:
@@ -125,6 +125,8 @@ class AppSettings:
             if row is None:
                 raise AppNotFoundError
             stored = msgspec.json.decode(row.account_settings, type=account_settings.AccountSettings)
+            if "theme" in given:
+                given["theme"] = msgspec.structs.replace(given["theme"], logo=stored.theme.logo)
             stored = msgspec.structs.replace(stored, **given, **methods)
             stored = msgspec.structs.replace(stored, hooks=msgspec.structs.replace(stored.hooks, **hooks))
             if rows is not None:
@@ -132,7 +134,7 @@ class AppSettings:
             if fault := account_settings.passkey_fault(stored.passkey_domain, stored.allowed_origins):
                 raise invalid(*fault)
             row = await store.update_account_settings(connection, app_id, json.encode(stored).decode(), password)
-            settings = _app_accounts(stored, has_passwords=row.allow_id_password_login)
+            settings = self._app_accounts(app_id, stored, has_passwords=row.allow_id_password_login)
             changes = msgspec.to_builtins(change)
             await record(connection, app_id, actor, "account_settings.update", app_id, **changes)
         return settings
@@ -153,6 +155,16 @@ class AppSettings:
         if len(json.encode(on_sign_up)) > _ON_SIGN_UP_BYTES:
             raise invalid("on_sign_up", f"on_sign_up has at most {_ON_SIGN_UP_BYTES} bytes.", "TOO_LARGE")
         return msgspec.structs.replace(stored, on_sign_up=on_sign_up, sign_up_fields=fields)
+
+    async def set_logo(self, connection: Connection, app_id: UUID, version: str | None) -> AppAccountSettings:
+        """Store the version of the account pages' logo, in a transaction that changes the app; return all settings."""
+        row = await store.read_app(connection, app_id)
+        if row is None:
+            raise AppNotFoundError
+        stored = msgspec.json.decode(row.account_settings, type=account_settings.AccountSettings)
+        stored = msgspec.structs.replace(stored, theme=msgspec.structs.replace(stored.theme, logo=version))
+        row = await store.update_account_settings(connection, app_id, json.encode(stored).decode(), None)
+        return self._app_accounts(app_id, stored, has_passwords=row.allow_id_password_login)
 
     async def limits(self, app_id: UUID) -> AppLimits:
         """Return the limits that apply to an app."""
@@ -204,6 +216,44 @@ class AppSettings:
             }
         )
 
+    def _app_accounts(
+        self, app_id: UUID, stored: account_settings.AccountSettings, *, has_passwords: bool
+    ) -> AppAccountSettings:
+        hooks = AccountHooks(**msgspec.structs.asdict(stored.hooks))
+        return AppAccountSettings(
+            **self._account_fields(app_id, stored, has_passwords=has_passwords),
+            hooks=hooks,
+            impersonation=stored.impersonation,
+            team_second_factor=stored.team_second_factor,
+            on_sign_up=[SignUpRow(table=row.table, data=row.data, guests=row.guests) for row in stored.on_sign_up],
+        )
+
+    def _account_fields(
+        self, app_id: UUID, stored: account_settings.AccountSettings, *, has_passwords: bool
+    ) -> dict[str, Any]:
+        return {
+            "sign_up": stored.sign_up,
+            "sign_up_methods": list(stored.sign_up_methods),
+            "login_id_form": stored.login_id_form,
+            "email_verification": stored.email_verification,
+            "second_factor": stored.second_factor,
+            "second_factors": list(stored.second_factors),
+            "passkey_domain": stored.passkey_domain,
+            "allowed_origins": list(stored.allowed_origins),
+            "theme": shown_theme(stored.theme),
+            "logo_url": None if stored.theme.logo is None else self._base_url + logo_path(app_id, stored.theme.logo),
+            "challenge_on": list(stored.challenge_on),
+            "password_check": stored.password_check,
+            "on_member_delete": stored.on_member_delete,
+            "sign_up_fields": [SignUpField(**msgspec.structs.asdict(one)) for one in stored.sign_up_fields],
+            "methods": SignInMethods(
+                password=has_passwords,
+                email_code=stored.email_code,
+                email_link=stored.email_link,
+                passkey=stored.passkey,
+            ),
+        }
+
 
 def _given(change: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
@@ -214,41 +264,6 @@ def _second_factors(names: Sequence[SecondFactorName]) -> tuple[SecondFactorName
     if "recovery_code" in names and "totp" not in names:
         raise invalid("second_factors", "second_factors: recovery_code stands in for totp.", "CONTRADICTION")
     return tuple(dict.fromkeys(names))
-
-
-def _app_accounts(stored: account_settings.AccountSettings, *, has_passwords: bool) -> AppAccountSettings:
-    hooks = AccountHooks(**msgspec.structs.asdict(stored.hooks))
-    return AppAccountSettings(
-        **_account_fields(stored, has_passwords=has_passwords),
-        hooks=hooks,
-        impersonation=stored.impersonation,
-        team_second_factor=stored.team_second_factor,
-        on_sign_up=[SignUpRow(table=row.table, data=row.data, guests=row.guests) for row in stored.on_sign_up],
-    )
-
-
-def _account_fields(stored: account_settings.AccountSettings, *, has_passwords: bool) -> dict[str, Any]:
-    return {
-        "sign_up": stored.sign_up,
-        "sign_up_methods": list(stored.sign_up_methods),
-        "login_id_form": stored.login_id_form,
-        "email_verification": stored.email_verification,
-        "second_factor": stored.second_factor,
-        "second_factors": list(stored.second_factors),
-        "passkey_domain": stored.passkey_domain,
-        "allowed_origins": list(stored.allowed_origins),
-        "theme": AccountTheme(accent=stored.theme.accent, radius=stored.theme.radius, font=stored.theme.font),
-        "challenge_on": list(stored.challenge_on),
-        "password_check": stored.password_check,
-        "on_member_delete": stored.on_member_delete,
-        "sign_up_fields": [SignUpField(**msgspec.structs.asdict(one)) for one in stored.sign_up_fields],
-        "methods": SignInMethods(
-            password=has_passwords,
-            email_code=stored.email_code,
-            email_link=stored.email_link,
-            passkey=stored.passkey,
-        ),
-    }
 
 
 def _own(row: LiveApp) -> dict[str, int]:

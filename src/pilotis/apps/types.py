@@ -11,14 +11,20 @@ import msgspec
 from pilotis.kit.account_settings import (
     ChallengedAction,
     Font,
+    HexColour,
     Impersonation,
     LoginIdForm,
+    Mode,
     OnMemberDelete,
+    OwnText,
+    PageText,
+    Radius,
     Requirement,
     SecondFactorName,
     SignUpMethod,
     SignUpPolicy,
 )
+from pilotis.kit.languages import Language
 from pilotis.limits import PER_APP, Limits
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
@@ -117,14 +123,20 @@ class SignInMethodsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class AccountTheme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the app's account pages look: the colour of buttons, the roundness of corners in pixels, and the typeface.
+    """How the app's account pages look; null is as the server's own pages are.
 
-    A colour is darkened or lightened until it can be read. Null is as the server's own pages are.
+    `accent` is the colour of buttons and links, `background` that of the page behind the form, `radius` the roundness
+    of corners in pixels. `mode` says whether the pages are light or dark, which `auto` leaves to the browser. `accent`
+    can be read on a light page, or with `mode: dark` on a dark one; `auto` lightens it on the dark one. `texts` are
+    what the app says in place of the server's words, by language; `{app}` is the app's name.
     """
 
-    accent: Annotated[str, msgspec.Meta(pattern="^#[0-9a-f]{6}$", examples=["#1c6a5b"])] | None = None
-    radius: Annotated[int, msgspec.Meta(ge=0, le=16)] | None = None
+    accent: HexColour | None = None
+    background: HexColour | None = None
+    radius: Radius | None = None
     font: Font | None = None
+    mode: Mode = "auto"
+    texts: dict[Language, dict[PageText, OwnText]] = {}
 
 
 class SignUpRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,9 +168,9 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     e-mail address. With `email_verification: required` a session is provisional until an address is verified, and with
     `second_factor: required` until a second factor is set up, one of `second_factors`. Passkeys belong to
     `passkey_domain`, and pages of `allowed_origins` may ask for them; without one, to the server's own domain and
-    pages. `challenge_on` names what takes a solved challenge. With `password_check` members choose no password that is
-    guessed first. `on_member_delete` says whether what a member has created is deleted with it, or whether it chooses
-    (`ask`).
+    pages. `logo_url` is where the logo of the account pages is. `challenge_on` names what takes a solved challenge.
+    With `password_check` members choose no password that is guessed first. `on_member_delete` says whether what a
+    member has created is deleted with it, or whether it chooses (`ask`).
     """
 
     sign_up: SignUpPolicy
@@ -171,6 +183,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     passkey_domain: str | None
     allowed_origins: list[str]
     theme: AccountTheme
+    logo_url: str | None
     challenge_on: list[ChallengedAction]
     password_check: bool
     on_member_delete: OnMemberDelete

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -20,6 +20,11 @@ Requirement = Literal["off", "optional", "required"]
 Impersonation = Literal["off", "owner", "editor"]
 ChallengedAction = Literal["signup", "signin", "guest", "mail", "reset"]
 Font = Literal["system", "serif", "mono"]
+Mode = Literal["auto", "light", "dark"]
+HexColour = Annotated[str, msgspec.Meta(pattern="^#[0-9a-f]{6}$", examples=["#1c6a5b"])]
+Radius = Annotated[int, msgspec.Meta(ge=0, le=16)]
+PageText = Literal["sign_in_title", "sign_in_text", "sign_up_title", "sign_up_text", "footer"]
+OwnText = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 OnMemberDelete = Literal["keep", "delete", "ask"]
 SecondFactorName = Literal["passkey", "totp", "recovery_code", "email_code"]
 HookName = Literal["before_sign_up", "before_sign_in", "send_mail"]
@@ -36,9 +41,15 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Theme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the app's account pages look; what is not set is as the server's own pages are."""
 
-    accent: str | None = None
-    radius: int | None = None
+    accent: HexColour | None = None
+    background: HexColour | None = None
+    radius: Radius | None = None
     font: Font | None = None
+    mode: Mode = "auto"
+    texts: dict[str, dict[str, OwnText]] = {}
+    """What the app says in place of the server's texts, by the language and the `PageText`."""
+    logo: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")] | None = None
+    """The version of the app's logo, which is stored apart."""
 
 
 class SignUpRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,6 +112,12 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 DEFAULTS = AccountSettings()
+
+
+def logo_path(app_id: UUID, version: str) -> str:
+    """Return the path of the logo of an app's account pages; another version has another one."""
+    return f"/account/{app_id}/logo?v={version}"
+
 
 _DOMAIN = re.compile(r"(?!.*\.\d+$)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*", re.ASCII)
 

@@ -15,6 +15,7 @@ from pilotis.http.api.schemas import Deleted, ItemPage, Paging
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
 from pilotis.kit.errors import PayloadTooLargeError, invalid
+from pilotis.kit.logos import InvalidLogoError
 from pilotis.oauth.client_metadata import InvalidClientMetadataError, parse
 from pilotis.oauth.clients import (
     Clients,
@@ -30,7 +31,7 @@ from pilotis.oauth.errors import InvalidRequestError
 from pilotis.oauth.grants import Grants, OAuthGrantNotFoundError
 from pilotis.oauth.https import Https
 from pilotis.oauth.keys import SigningKeyExistsError, SigningKeys
-from pilotis.oauth.logos import InvalidLogoError, LogoNotFoundError, Logos
+from pilotis.oauth.logos import LogoNotFoundError, Logos
 from pilotis.oauth.provider_settings import ProviderSettings
 from pilotis.oauth.types import (
     ApiScope,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
-from typing import Protocol
 from urllib.parse import quote
 from uuid import UUID
 
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor
-from pilotis.kit.errors import BadRequestError, NotFoundError, PayloadTooLargeError
+from pilotis.kit.errors import NotFoundError
+from pilotis.kit.logos import Encoder, encoded_logo
 from pilotis.oauth import client_store
 from pilotis.oauth.clients import Clients, DynamicClientError, OAuthClientNotFoundError
 from pilotis.oauth.records import StoredClient
@@ -22,27 +22,8 @@ from pilotis.oauth.registry import app_of
 from pilotis.oauth.types import RegisteredClient
 from pilotis.security.audit.service import record
 
-MAX_BYTES = 1_000_000
 SIDE = 256
 """The longest side in pixels; a smaller image keeps its size."""
-
-
-class Encoder(Protocol):
-    """Encodes an app's image, in a media type, again as WebP with at most `side` pixels on each side."""
-
-    async def __call__(self, app_id: UUID, data: bytes, mime_type: str, *, side: int) -> bytes:
-        """Return the new image; raises `BadRequestError` for one that cannot be decoded, or `UnavailableError`."""
-
-
-# Each format is told by its first bytes, and decoded as that format alone.
-_FORMATS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
-
-
-class InvalidLogoError(BadRequestError):
-    """400: the logo of an OAuth client is not a complete PNG, JPEG, GIF or WebP image, or has too many pixels."""
-
-    code = "INVALID_LOGO"
-    message = "Send a complete image as PNG, JPEG, GIF or WebP."
 
 
 class LogoNotFoundError(NotFoundError):
@@ -67,15 +48,8 @@ class Logos:
     async def put(self, app_id: UUID, actor: Actor, client_id: str, body: AsyncIterator[bytes]) -> RegisteredClient:
         """Replace a client's logo; raises `InvalidLogoError`, `OAuthClientNotFoundError` or `DynamicClientError`."""
         _require_own(await client_store.client(self._database, app_id, client_id))
-        data = await _read(body)
-        kind = _media_type(data)
-        if kind is None:
-            raise InvalidLogoError
-        try:
-            assert self._encode is not None
-            image = await self._encode(app_id, data, kind, side=SIDE)
-        except BadRequestError as error:
-            raise InvalidLogoError(error.text) from None
+        assert self._encode is not None
+        image = await encoded_logo(self._encode, app_id, body, side=SIDE)
         version = hashlib.sha256(image).hexdigest()[:16]
         path = f"/v1/public/oauth/clients/{quote(client_id, safe='')}/logo?v={version}"
         async with self._database.transaction(app_id) as connection:
@@ -107,19 +81,3 @@ def _require_own(row: StoredClient | None) -> None:
         raise OAuthClientNotFoundError
     if row.is_dynamic:
         raise DynamicClientError
-
-
-async def _read(body: AsyncIterator[bytes]) -> bytes:
-    data = bytearray()
-    async for chunk in body:
-        data += chunk
-        if len(data) > MAX_BYTES:
-            raise PayloadTooLargeError(f"A logo has at most {MAX_BYTES} bytes.")
-    return bytes(data)
-
-
-def _media_type(data: bytes) -> str | None:
-    """Return the type of an image by its first bytes, or None."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for prefix, kind in _FORMATS if data.startswith(prefix)), None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
+from typing import Literal
 
 from pilotis.http.replies.page import page_headers
 from pilotis.http.replies.reply import Reply
@@ -29,6 +31,9 @@ def font(name: str) -> bytes | None:
     return file.read_bytes() if name in {"plex-sans.woff2", "plex-mono.woff2"} else None
 
 
+# What stands for the condition of the style sheet under which a page is dark.
+_IS_DARK = {"auto": "(prefers-color-scheme: dark)", "light": "not all", "dark": "all"}
+_SCHEMES = {"auto": "light dark", "light": "light", "dark": "dark"}
 _PAGES = (("/console", "Console"), ("/docs", "Reference"), ("/docs/guides", "Guides"), ("/openapi.json", "OpenAPI"))
 
 
@@ -42,22 +47,27 @@ def page(
     has_bar: bool = True,
     language: str = "en",
     more_style: str = "",
+    mode: Literal["auto", "light", "dark"] = "auto",
+    images: Sequence[str] = (),
+    ancestors: str = "'none'",
 ) -> Reply:
     """Return a page; `title` is text, `body` HTML, `script` JavaScript to run after the body has loaded.
 
     `language` is that of its texts. `current` is the page's address in the top bar, which pages for an app's members do
-    not have. `more_style` is added to the style sheet.
+    not have. `more_style` is added to the style sheet. `mode` is whether it is light or dark; `auto` leaves that to the
+    browser. `images` are the sources of its images besides `data:`, and `ancestors` who may show it in a frame.
     """
     style, bar = asset("style.css") + more_style, _bar(current) if has_bar else ""
+    style = style.replace(_IS_DARK["auto"], _IS_DARK[mode])
     html = (
         f'<!doctype html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        f'<meta name="color-scheme" content="{_SCHEMES[mode]}">\n<link rel="icon" href="data:,">\n'
         f"<style>{style}</style>\n</head>\n<body>\n{bar}{body}\n"
         + (f"<script>{script}</script>\n" if script else "")
         + "</body>\n</html>\n"
     )
-    rules = page_headers([style], [script] if script else [], fonts=["'self'"])
+    rules = page_headers([style], [script] if script else [], images=images, fonts=["'self'"], ancestors=ancestors)
     headers = [*rules, (b"cache-control", b"no-cache")]
     return Reply(html.encode(), status, headers, content_type=b"text/html; charset=utf-8")
 

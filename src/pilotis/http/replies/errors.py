@@ -30,7 +30,7 @@ class ErrorBody(msgspec.Struct, omit_defaults=True, kw_only=True):
     `key` is the unique key that a row violates, and `existing_id` the row that has its values already. `table` and
     `column` say which reference leads to a row that is to stay, `count` by how many rows. `ticket` finishes until
     `expires_at` a sign-in that needs one of `factors`; `methods` prove again who a member is; a ban ends at `until`.
-    `quota` is the one that is used up, until `resets_at`.
+    `quota` is the one that is used up, until `resets_at`. `nearest` is the value that would do.
     """
 
     code: Annotated[str, described_by("ErrorCode", {})]
@@ -50,6 +50,7 @@ class ErrorBody(msgspec.Struct, omit_defaults=True, kw_only=True):
     until: str | None = None
     quota: str | None = None
     resets_at: str | None = None
+    nearest: str | None = None
 
 
 class OAuthErrorBody(msgspec.Struct, omit_defaults=True):

@@ -52,8 +52,12 @@ def page_headers(
     images: Sequence[str] = (),
     fonts: Sequence[str] = (),
     form_action: Sequence[str] = (),
+    ancestors: str = "'none'",
 ) -> list[tuple[bytes, bytes]]:
-    """Return the headers that restrict a page to these inline texts, each by its hash (CSP 3, section 6.7.3.3)."""
+    """Return the headers that restrict a page to these inline texts, each by its hash (CSP 3, section 6.7.3.3).
+
+    `ancestors` is whose pages may show it in a frame.
+    """
     policy = [
         "default-src 'none'",
         f"style-src {_sources(styles)}",
@@ -63,7 +67,7 @@ def page_headers(
         "connect-src 'self'",
         "base-uri 'none'",
         f"form-action {' '.join(form_action) or _NONE}",
-        "frame-ancestors 'none'",
+        f"frame-ancestors {ancestors}",
     ]
     return [
         (b"content-security-policy", "; ".join(policy).encode("ascii")),

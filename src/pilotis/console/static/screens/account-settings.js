@@ -13,13 +13,12 @@ import {
   complain,
   useLoad,
 } from "../ui/widgets.js";
+import { AccountTheme } from "./account-theme.js";
 
 /** @typedef {Api.AppAccountSettings} Settings */
 
 const WAYS = /** @type {const} */ (["password", "email", "social", "guest"]);
 const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail"]);
-/** The colour of the server's own pages. */
-const DEFAULT_ACCENT = "#1c6a5b";
 /** What an app begins with that makes no rows. */
 const EXAMPLE = [
   { table: "profiles", data: { member: { $member: "id" }, username: { $input: "username", label: "User name" } } },
@@ -41,7 +40,6 @@ export function AccountSettings() {
     }
   };
   const words = t.settings.accounts;
-  const theme = (/** @type {any} */ part) => change({ theme: { ...data.theme, ...part } });
   const method = (/** @type {"email_code" | "email_link" | "passkey"} */ name) =>
     toggle(`method-${name}`, words[name], words[`${name}_text`], data.methods[name], (on) =>
       change({ methods: { [name]: on } }),
@@ -147,32 +145,7 @@ export function AccountSettings() {
         )}
       </div>
     </section>
-    <section class="slab pad">
-      <h2>${words.pages}</h2>
-      <p class="soft s13">
-        ${words.pagesText}
-        ${" "}<a class="link" href=${`/account/${appId.value}/sign-in`} target="_blank" rel="noopener">
-          ${words.openPage}
-        </a>
-      </p>
-      <div class="option">
-        <label class="label grow" for="accent">${words.accent}</label>
-        <input
-          id="accent" type="color" value=${data.theme.accent || DEFAULT_ACCENT} disabled=${!may("owner")}
-          title=${why() || undefined} onChange=${(/** @type {Typed} */ event) => theme({ accent: event.target.value })}
-        />
-        ${data.theme.accent && html`<${Button} kind="small" why=${why()} onClick=${() => theme({ accent: null })}>
-          ${words.noAccent}
-        </${Button}>`}
-      </div>
-      <div class="form">
-        <${SelectField}
-          label=${words.font} value=${data.theme.font || ""} disabled=${!may("owner")} title=${why() || undefined}
-          onInput=${(/** @type {string} */ value) => theme({ font: value || null })}
-          options=${Object.entries(words.fonts)}
-        />
-      </div>
-    </section>
+    <${AccountTheme} settings=${data} set=${set} />
     ${editing && html`<${editing === "domain" ? Domain : Rows}
       known=${data} onClose=${() => setEditing("")}
       save=${async (/** @type {any} */ body) => set(await onApp("/account-settings", { method: "PATCH", body }))}

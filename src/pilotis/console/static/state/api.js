@@ -19,7 +19,7 @@ export class ApiError extends Error {
   /**
    * @param {number} status
    * @param {{code?: string, message?: string, request_id?: string, details?: {field?: string, message?: string}[],
-   *   ticket?: string, methods?: string[], factors?: string[]}} body
+   *   ticket?: string, methods?: string[], factors?: string[], nearest?: string}} body
    */
   constructor(status, body, retryAfter = 0) {
     super(body.message || "");
@@ -31,6 +31,7 @@ export class ApiError extends Error {
     this.ticket = body.ticket || "";
     this.methods = body.methods || [];
     this.factors = body.factors || [];
+    this.nearest = body.nearest || "";
   }
 
   /** What the answer says of one field of the request. @param {string} name */

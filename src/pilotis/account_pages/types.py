@@ -1,0 +1,31 @@
+"""The types of account pages."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from pilotis.kit.account_settings import Font, HexColour, Mode, Radius
+from pilotis.kit.languages import Language
+
+
+class LogoQuery(msgspec.Struct):
+    """`v` is the picture's version in a logo's address, so that a replaced one has another address."""
+
+    v: str = ""
+
+
+class PreviewQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """The part of a theme that a preview shows, whatever is stored; texts and logo are those that are stored.
+
+    `shows` says which page of the mode `auto` it is, whatever the browser prefers.
+    """
+
+    accent: HexColour | None = None
+    background: HexColour | None = None
+    radius: Radius | None = None
+    font: Font | None = None
+    mode: Mode = "auto"
+    shows: Literal["light", "dark"] | None = None
+    lang: Language = "en"
