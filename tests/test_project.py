@@ -405,11 +405,25 @@ async def test_settings(command: Command, app: App):
         assert "setting teams.members_create: the app's is newer" in await command.done("diff")
         await command.done("pull")
         assert definitions.read(file).value["teams"] == {"members_create": False}
+        # Of a setting with parts the file decides those that it names.
+        await console.patch("/account-settings", json={"theme": {"accent": "#1c6a5b", "radius": 6}})
+        file.write_text("accounts: {theme: {accent: '#7a1fa2', texts: {en: {footer: Desk Ltd}}}}\n")
+        output = await command.done("push", "--yes")
+        assert "~ setting accounts.theme.accent: change" in output
+        assert "~ setting accounts.theme.texts: change" in output
+        theme = (await console.get("/account-settings")).json()["theme"]
+        assert (theme["accent"], theme["radius"], theme["texts"]) == ("#7a1fa2", 6, {"en": {"footer": "Desk Ltd"}})
+        await console.patch("/account-settings", json={"theme": {**theme, "mode": "dark", "accent": "#ffd400"}})
+        assert "setting accounts.theme.accent: the app's is newer" in await command.done("diff")
+        await command.done("pull")
+        assert definitions.read(file).value["accounts"]["theme"] == {"accent": "#ffd400", "texts": theme["texts"]}
+        await command.done("diff", "--check")
     for wrong, complaint in (
         ("colors: {}\n", "settings.yaml:1: colors is not one of accounts"),
         ("teams: true\n", "settings.yaml:1: teams has names"),
         ("accounts: {sign_up: sometimes}\n", "settings.yaml: "),
         ("accounts: {sign_ups: open}\n", "settings.yaml: "),
+        ("accounts: {theme: {accent: '#14213d'}}\n", "The nearest colour that has it is"),
     ):
         file.write_text(wrong)
         assert complaint in await command.fails("push", "--yes")

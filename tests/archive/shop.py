@@ -10,6 +10,7 @@ import httpx
 from pilotis.functions.feature import FunctionsFeature
 from pilotis.security.encryption.types import Purpose
 from tests import commands
+from tests.files.pictures import RED, bands, encoded
 from tests.hosting.sites import new_site, visit
 from tests.security.world import _stored_file
 from tests.services import Services, stale_node
@@ -60,6 +61,10 @@ class Shop:
             assert answer.status_code == 201, answer.text
         async with plain_client(app.server.url, Authorization=f"Bearer {app.console['access_token']}") as console:
             base = f"/v1/apps/{app.app_id}"
+            theme = {"theme": {"accent": "#7a1fa2", "texts": {"en": {"footer": "Shop Ltd"}}}}
+            assert (await console.patch(f"{base}/account-settings", json=theme)).status_code == 200
+            logo = encoded(bands(64, 64, RED))
+            assert (await console.put(f"{base}/account-settings/logo", content=logo)).status_code == 200
             hook = {
                 "url": "http://localhost:9/hooks",
                 "event_types": ["row.created"],
@@ -117,11 +122,21 @@ async def check(shop: Shop, copy: App, file: tuple[str, str], slug: str) -> None
         assert signed_in.json()["member_id"] == shop.member["member_id"]
         got = await client.get(f"/files/{file[0]}/{file[1]}/read%20me.txt")
         assert (got.status_code, got.content) == (200, b"text"), got.text
+        await check_pages(client, copy)
     for path in ("/", "/copy"):
         page = await visit(copy.server, f"{slug}.localhost", path)
         assert (page.status_code, page.content) == (200, b"<title>Home</title>"), page.text
     async with stale_node(copy.server) as services:
         await _check_secrets(shop, services, UUID(copy.app_id))
+
+
+async def check_pages(client: httpx.AsyncClient, copy: App) -> None:
+    settings = (await client.get("/v1/public/account-settings")).json()
+    assert (settings["theme"]["accent"], settings["theme"]["texts"]) == ("#7a1fa2", {"en": {"footer": "Shop Ltd"}})
+    path = settings["logo_url"].removeprefix(copy.server.url)
+    assert path.startswith(f"/account/{copy.app_id}/logo?v=")
+    logo = await client.get(path)
+    assert (logo.status_code, logo.headers["content-type"]) == (200, "image/webp"), logo.text
 
 
 async def _check_rows(shop: Shop, client: httpx.AsyncClient) -> None:

@@ -13,7 +13,7 @@ from pilotis.kit.smtp_urls import parse_smtp_url
 from pilotis.mail.settings import ServerMail, SettingsOfMail
 from pilotis.users.service import grant_role
 from tests import databases
-from tests.archive.shop import Shop
+from tests.archive.shop import Shop, check_pages
 from tests.backstage import run_sql
 from tests.branches.previews import begin, branch_of, diff, ended, merge, owner, steps
 from tests.conftest import new_app
@@ -38,6 +38,7 @@ async def test_a_branch_has_the_definitions_of_its_app_and_no_rows(shop: Shop):
             "/v1/public/app-members/signin", json={"login_id": "ada", "password": "a good passphrase"}
         )
         assert_error(signed_in, 401, "INVALID_CREDENTIALS")
+        await check_pages(client, branch)
     assert await steps(shop.app, branch) == []
     async with owner(shop.app) as client:
         app = (await client.get(f"/v1/apps/{branch.app_id}")).json()

@@ -129,7 +129,7 @@ async def test_the_account_pages_are_designed_beside_a_preview(
         preview = page.frame_locator("iframe[title='Preview of the sign-in page']")
         await expect(preview.get_by_role("heading", name="Sign in to")).to_be_visible()
         await page.get_by_label("Colour of buttons and links").fill("#ffd400")
-        await page.get_by_label("Colour behind the form").fill("#2b1a4f")
+        await page.get_by_label("Colour behind the form").fill("#c9b6f2")
         await page.get_by_label("Roundness of corners").fill("14")
         await page.get_by_label("Typeface").select_option("With serifs")
         await page.get_by_label("Texts in").select_option("German")
@@ -137,7 +137,7 @@ async def test_the_account_pages_are_designed_beside_a_preview(
         await page.get_by_label("Title of the sign-in").fill("Willkommen bei {app}")
         # What is drawn is not saved, and what cannot be read is not saved either.
         ground = preview.locator("body")
-        await expect(ground).to_have_css("background-color", "rgb(43, 26, 79)")
+        await expect(ground).to_have_css("background-color", "rgb(201, 182, 242)")
         assert (await call(app, "GET", "/account-settings"))["theme"]["background"] is None
         section = page.locator("section", has=page.get_by_role("heading", name="Account pages"))
         await section.get_by_role("button", name="Save", exact=True).click()
@@ -153,7 +153,7 @@ async def test_the_account_pages_are_designed_beside_a_preview(
             await page.evaluate("(theme) => (document.documentElement.dataset.theme = theme)", theme)
             await section.get_by_role("button", name=theme.title(), exact=True).click()
             await expect(ground).to_have_css(
-                "background-color", "rgb(43, 26, 79)" if theme == "light" else re.compile(r"rgb\(\d\d, ")
+                "background-color", "rgb(201, 182, 242)" if theme == "light" else re.compile(r"rgb\(\d\d, \d\d, ")
             )
             await page.set_viewport_size({"width": 1200, "height": 900})
             assert await obstacles(page, axe) == []
@@ -167,7 +167,7 @@ async def test_the_account_pages_are_designed_beside_a_preview(
     assert found["logo_url"] is None
     assert found["theme"] == {
         "accent": "#826c00",
-        "background": "#2b1a4f",
+        "background": "#c9b6f2",
         "radius": 14,
         "font": "serif",
         "mode": "auto",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from pilotis.account_pages.feature import AccountPagesFeature
 from pilotis.accounts.feature import AccountsFeature
 from pilotis.apps.feature import AppsFeature
 from pilotis.archive.endpoints import ArchiveEndpoints
@@ -45,6 +46,7 @@ DECLARING: tuple[type[Feature], ...] = (
     SecurityFeature,
     MailFeature,
     AccountsFeature,
+    AccountPagesFeature,
     TeamsFeature,
     TablesFeature,
     RulesFeature,
