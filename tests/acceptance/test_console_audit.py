@@ -202,6 +202,12 @@ async def _delete_logo(app: App, console: httpx.AsyncClient) -> httpx.Response:
     return await console.delete(f"/apps/{app.app_id}/oauth/clients/{answer.json()['client_id']}/logo")
 
 
+async def _delete_account_logo(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    path = f"/apps/{app.app_id}/account-settings/logo"
+    assert (await console.put(path, content=LOGO)).status_code == 200
+    return await console.delete(path)
+
+
 async def _revoke_grant(app: App, console: httpx.AsyncClient) -> httpx.Response:
     client = (await console.post(f"/apps/{app.app_id}/oauth/clients", json=CLIENT)).json()
     grant_id = uuid7()
@@ -480,6 +486,11 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         "account_settings.update",
         lambda app, console: console.patch(f"/apps/{app.app_id}/account-settings", json={"sign_up": "closed"}),
     ),
+    "PUT /v1/apps/:app_id/account-settings/logo": (
+        "account_settings.put_logo",
+        lambda app, console: console.put(f"/apps/{app.app_id}/account-settings/logo", content=LOGO),
+    ),
+    "DELETE /v1/apps/:app_id/account-settings/logo": ("account_settings.delete_logo", _delete_account_logo),
     "PATCH /v1/apps/:app_id/limits": (
         "limits.update",
         lambda app, console: console.patch(f"/apps/{app.app_id}/limits", json={"tables": 7}),

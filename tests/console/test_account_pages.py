@@ -18,6 +18,7 @@ from tests.chromium import PICTURES, keep_picture
 from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles
 from tests.mail.world import MEMBERS, account, call, mails, sign_in, sign_up, token_of, verified
+from tests.oauth.test_logos import picture
 from tests.oauth.vendors import CLIENT_ID, SECRET, Person, vendors
 from tests.support import App, Server
 from tests.waiting import until
@@ -617,3 +618,33 @@ async def test_a_vendor_brings_an_invited_member_to_its_team_past_what_the_app_a
             await press(page, "Create account")
             await press(page, "Join")
             await expect(page.get_by_role("status")).to_contain_text("You have joined the team.")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_pages_have_the_look_and_the_words_of_the_app(
+    server: Server, app: App, visit: Opening, axe: str, scheme: str
+) -> None:
+    words = {
+        "sign_in_title": "Welcome back",
+        "sign_in_text": "To the shop.\nSince 1974.",
+        "footer": "Shop Ltd · 1 Road",
+    }
+    theme = {"accent": "#7a1fa2", "background": "#f4d35e", "radius": 12, "font": "serif", "texts": {"en": words}}
+    await settings(app, theme=theme, methods={"email_code": True})
+    async with owner_of(app).client(app) as console:
+        await console.put("/account-settings/logo", content=picture(size=(320, 80)))
+    async with visit("about:blank", color_scheme=scheme) as page:
+        for width, height in ((375, 812), (1200, 860)):
+            await page.set_viewport_size({"width": width, "height": height})
+            for name in ("sign-in", "sign-up"):
+                await page.goto(address(server, app, name))
+                await expect(page.locator("img.logo")).to_be_visible()
+                await expect(page.get_by_text("Shop Ltd · 1 Road")).to_be_visible()
+                assert await obstacles(page, axe) == []
+                assert await page.evaluate("document.documentElement.scrollWidth") == width
+                await keep_picture(page, f"account-theme-{name}-{width}-{scheme}", full_page=True)
+        await page.goto(address(server, app, "sign-in"))
+        await expect(page.get_by_role("heading", name="Welcome back")).to_be_visible()
+        ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(244, 211, 94)") == (scheme == "light")
+        assert await page.title() == f"Welcome back · {(await call(app, 'GET', ''))['name']}"
