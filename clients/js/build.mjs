@@ -1,5 +1,5 @@
-// Builds `pilotis.js`, one minified ES module, and `pilotis.d.ts`, the types that it exports, in the folder that is given
-// or in `dist`. The server's copy is built by `npm run serve`.
+// Builds `pilotis.js`, one minified ES module, `pilotis.d.ts`, the types that it exports, and `account.js`, the script of a
+// page's sign-in, in the folder that is given or in `dist`. The server's copy is built by `npm run serve`.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
@@ -8,7 +8,7 @@ const folder = process.argv[2] ?? "dist";
 mkdirSync(folder, { recursive: true });
 // Names that only the client itself uses, and neither JSON nor the browser has: they are shortened.
 const OWN_NAMES = `aborts adopt apply asked attempt authorize changed clock compare controller current ears ended entering exchange
-  expiry failures finish follow follows forget former fresh group heard hold http isCallers isConnected isLate isLoaded isOpen
+  addDevice devices expiry failures finish follow follows forget former fresh group heard hears hold http isCallers isConnected isLate isLoaded isOpen
   isOver isPlain isRead isReading isShown isStale joins leads led listed listener listeners lost named
   notice noticedAt opened others outer parsed parts placeIn post race readAll readAt readToken rejectedToken rejoin renew
   renewed renewing reopen sessions shares show skew slow sorts stopped stored tabs tell timer tokens told waiting want
@@ -22,6 +22,18 @@ await build({
   target: "es2022",
   minify: true,
   mangleProps: new RegExp(`^(${OWN_NAMES.trim().split(/\s+/).join("|")})$`),
+  legalComments: "none",
+  banner: { js: `/* @pilotis/client ${version}, MIT */` },
+});
+
+await build({
+  entryPoints: ["src/account.ts"],
+  outfile: `${folder}/account.js`,
+  bundle: true,
+  format: "iife",
+  target: "es2022",
+  minify: true,
+  charset: "utf8",
   legalComments: "none",
   banner: { js: `/* @pilotis/client ${version}, MIT */` },
 });

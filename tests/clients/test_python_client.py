@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 
 from tests.clients.test_client import CASES, given
 from tests.console import set_limits
+from tests.mail.world import PASSWORD
 from tests.realtime.test_channels import declare
+from tests.security.test_accounts import guessed
 from tests.support import App
 from tests.waiting import PATIENCE
 
@@ -344,6 +347,29 @@ async def test_a_session_is_renewed_once_and_survives_a_lost_pair(app: App):
         with pytest.raises(ApiError, match="SESSION_ENDED"):
             await client.members.me()
         assert client.members.session() is None
+
+
+async def test_a_device_of_a_member_needs_no_puzzle_while_others_guess(app: App):
+    """The tokens of those who have signed in before are sent along, and outlive the session."""
+    storage = MemoryStorage()
+    people = ["ada", "bob"]
+    async with AsyncClient(app.server.url, public_key=app.public_key, storage=storage) as client:
+        for name in people:
+            await client.members.sign_up(login_id=name, password=PASSWORD)
+            await client.members.sign_in(login_id=name, password=PASSWORD)
+            await client.members.sign_out()
+        for name in people:
+            await guessed(app, name)
+        async with AsyncClient(app.server.url, public_key=app.public_key) as elsewhere:
+            with pytest.raises(ApiError, match="CHALLENGE_REQUIRED"):
+                await elsewhere.members.sign_in(login_id="ada", password=PASSWORD)
+        for name in people:
+            assert (await client.members.sign_in(login_id=name, password=PASSWORD))["member_id"]
+    with Client(app.server.url, public_key=app.public_key, storage=storage) as same:
+        assert same.members.sign_in(login_id="ada", password=PASSWORD)["member_id"]
+    kept = json.loads(storage.get(f"pilotis:{app.public_key}:devices") or "{}")
+    assert len(kept) == 2
+    assert "ada" not in json.dumps(kept)
 
 
 async def test_a_large_file_is_sent_in_parts_and_goes_on(app: App, tmp_path: Path):

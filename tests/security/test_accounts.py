@@ -153,10 +153,15 @@ async def test_a16_the_members_own_device_needs_no_puzzle_and_no_other_one_does(
         assert_error(refused, 403, "CHALLENGE_REQUIRED")
     await later(app)
     assert (await post(app, "/signin", right, **own)).json()["member_id"] == ada["member_id"]
+    # A device that several members use sends five at most.
+    shared = {"X-Device-Token": ", ".join([*others, "x", others[0], text])}
+    assert (await post(app, "/signin", right, **shared)).json()["member_id"] == ada["member_id"]
+    sixth = {"X-Device-Token": ",".join([*others, "x", "y", "z", text])}
+    assert_error(await post(app, "/signin", right, **sixth), 403, "CHALLENGE_REQUIRED")
     # A stolen one guesses ten times an hour, and none of another password.
     wrong_password = {**right, "password": PASSWORD + "x"}
-    answers = [(await post(app, "/signin", wrong_password, **own)).status_code for _ in range(7)]
-    assert answers == [401] * 7
+    answers = [(await post(app, "/signin", wrong_password, **own)).status_code for _ in range(6)]
+    assert answers == [401] * 6
     await later(app)
     await run_sql(app.server, "update pilotis.rate_limits set hits = 10 where key like 'device:%' returning hits")
     assert_error(await post(app, "/signin", right, **own), 403, "CHALLENGE_REQUIRED")

@@ -14,6 +14,8 @@ export interface Sent extends RequestOptions {
   once?: boolean;
   /** Whether the caller has chosen the path, which may be wrong. */
   isCallers?: boolean;
+  /** Is given each answer, also one that is an error. */
+  hears?: (response: Response) => void;
 }
 /** Gives tokens; `Session` implements it. */
 export interface Tokens {
@@ -135,6 +137,7 @@ export class Http {
     // Nobody waits for it any more.
     if (clock.isOver) void response.body?.cancel().catch(() => undefined);
     this.notice(response);
+    sent.hears?.(response);
     if (!response.ok && response.status !== 304) throw errorOf(response.status, await response.text(), response.headers.get("Retry-After"));
     if (sent.slow) clock.end = Infinity;
     return take ? take(response) : (response as T);

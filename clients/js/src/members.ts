@@ -1,4 +1,5 @@
-import type { Http } from "./http.ts";
+import type { Http, Sent } from "./http.ts";
+import { leave } from "./pages.ts";
 import type { Sessions } from "./session.ts";
 import type { Members } from "./types.ts";
 
@@ -6,14 +7,29 @@ const PATH = "/v1/public/app-members";
 
 export function members(http: Http, sessions: Sessions): Members {
   const me = (method: string, path = "", body?: unknown) => http.json(method, `${PATH}/me${path}`, { body });
-  const begin = async (path: string, body?: unknown, auth?: "none") => {
-    const session = await http.json("POST", PATH + path, { body, auth });
+  const begin = async (path: string, body?: unknown, auth?: "none", more?: Sent) => {
+    const session = await http.json("POST", PATH + path, { ...more, body, auth });
     await sessions.set(session);
     return session;
   };
   return {
     signUp: (data) => begin("/signup", data, "none"),
-    signIn: (data) => begin("/signin", data, "none"),
+    async signIn(data) {
+      // By it the server knows a device of the member, while others guess the password.
+      const devices = await sessions.devices();
+      const headers = devices ? { "X-Device-Token": devices } : undefined;
+      let token: string | null = null;
+      let member = "";
+      try {
+        const session = await begin("/signin", data, "none", { headers, hears: (response) => (token = response.headers.get("X-Device-Token")) });
+        member = session.member_id;
+        return session;
+      } finally {
+        // Also of who is asked for a second factor.
+        if (token) await sessions.addDevice(member, token);
+      }
+    },
+    signInWithPage: (options) => leave(http, options),
     guest: () => begin("", undefined, "none"),
     promote: (data) => begin("/signup", data),
     async signOut() {

@@ -1,9 +1,11 @@
 import { ApiError } from "./errors.ts";
 import { passes, type Http, type Tokens } from "./http.ts";
+import { arrival } from "./pages.ts";
 import type { Session, SessionEvent, SessionStorage } from "./types.ts";
 
 const SOON = 60_000;
 const LOCK_WAIT = 3000;
+const MAX_DEVICES = 5;
 
 /**
  * The session of a member: stored, renewed before it expires, and shared with other tabs.
@@ -49,6 +51,10 @@ export class Sessions implements Tokens {
   /** Stores a session that begins, or that was renewed. */
   async set(session: Session, type: "signed_in" | "refreshed" = "signed_in"): Promise<void> {
     await this.loaded;
+    await this.put(session, type);
+  }
+
+  private async put(session: Session, type: "signed_in" | "refreshed"): Promise<void> {
     this.current = { member_id: session.member_id, access_token: session.access_token, refresh_token: session.refresh_token };
     this.rejectedToken = null;
     await this.storage.set(this.name, JSON.stringify(this.current));
@@ -60,6 +66,26 @@ export class Sessions implements Tokens {
     this.current = null;
     await this.storage.remove(this.name);
     if (was) this.tell({ type: "signed_out", reason });
+  }
+
+  /** The tokens by which the server knows this device of members, the oldest first, as a header has them. */
+  async devices(): Promise<string> {
+    return Object.values(await this.known()).join();
+  }
+
+  /** Keeps the token of a member, "" for one who has not signed in yet, with those of the last others. */
+  async addDevice(member: string, token: string): Promise<void> {
+    const { [member]: _, ...others } = await this.known();
+    const kept = [...Object.entries(others), [member, token]].slice(-MAX_DEVICES);
+    await this.storage.set(`${this.name}:devices`, JSON.stringify(Object.fromEntries(kept)));
+  }
+
+  private async known(): Promise<Record<string, string>> {
+    try {
+      return JSON.parse((await this.storage.get(`${this.name}:devices`)) ?? "{}");
+    } catch {
+      return {};
+    }
   }
 
   onChange(listener: (event: SessionEvent) => void): () => void {
@@ -154,7 +180,13 @@ export class Sessions implements Tokens {
   }
 
   private async load(): Promise<void> {
+    const arrived = arrival(this.http);
     this.current = await this.stored();
+    try {
+      if (arrived) await this.put(await arrived(), "signed_in");
+    } catch (error) {
+      this.tell({ type: "sign_in_failed", error: error as ApiError });
+    }
     this.isLoaded = true;
   }
 

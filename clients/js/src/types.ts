@@ -16,11 +16,11 @@ export declare class ApiError extends Error {
 /**
  * The codes of the server, and those of the client: `NETWORK` without an answer, `TIMEOUT` without one in time,
  * `SESSION_ENDED` if the member must sign in again, `UNSAFE_NUMBER` for a number that JavaScript would round,
- * `FUNCTION_ERROR` for a function that failed, `BAD_ANSWER` for what is not JSON, `NOT_SUPPORTED_BY_SERVER` for a route
- * that a server of an older version lacks.
+ * `FUNCTION_ERROR` for a function that failed, `BAD_ANSWER` for what is not JSON, `NOT_A_PAGE` where `signInWithPage`
+ * cannot be, `NOT_SUPPORTED_BY_SERVER` for a route that a server of an older version lacks.
  */
 export type ErrorCode =
-  "NETWORK" | "TIMEOUT" | "SESSION_ENDED" | "UNSAFE_NUMBER" | "FUNCTION_ERROR" | "BAD_ANSWER" | "NOT_SUPPORTED_BY_SERVER" | (string & {});
+  "NETWORK" | "TIMEOUT" | "SESSION_ENDED" | "UNSAFE_NUMBER" | "FUNCTION_ERROR" | "BAD_ANSWER" | "NOT_A_PAGE" | "NOT_SUPPORTED_BY_SERVER" | (string & {});
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type JsonObject = Record<string, any>;
@@ -330,11 +330,21 @@ export interface Account extends Member {
   pending_email: string | null;
   language: string | null;
 }
-/** `signed_out` has the reason `asked`, if this or another tab signed out, or `ended`, if the server ended the session. */
+/**
+ * `signed_out` has the reason `asked`, if this or another tab signed out, or `ended`, if the server ended the session.
+ * `sign_in_failed` tells that the sign-in with which a page of the server sent the browser back was not taken over.
+ */
 export type SessionEvent =
   | { type: "signed_in" | "refreshed"; member_id: string }
+  | { type: "sign_in_failed"; error: ApiError }
   | { type: "signed_out"; reason: "asked" | "ended" };
-/** Where a client keeps its session and its unfinished uploads. */
+/** Which page of the server signs in, in which language, and to which address it sends the browser back. */
+export interface PageOptions {
+  page?: "sign-in" | "sign-up";
+  language?: string;
+  redirectUri?: string;
+}
+/** Where a client keeps its session, its unfinished uploads, and what tells the server who has signed in here before. */
 export interface SessionStorage {
   get(name: string): string | null | undefined | Promise<string | null | undefined>;
   set(name: string, value: string): void | Promise<void>;
@@ -345,6 +355,12 @@ export interface Members {
   /** `profile` says what the app's `sign_up_fields` ask for. */
   signUp(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string; profile?: JsonObject }): Promise<Session & { nickname: string | null }>;
   signIn(data: { login_id: string; password: string }): Promise<Session & { nickname: string | null }>;
+  /**
+   * Leaves this page for the app's account pages, which send the browser back signed in. The next client takes the session
+   * over on its own, and tells `signed_in` or `sign_in_failed`. The app's `login_redirect_uris` have the address to come
+   * back to, by default that of this page without its query.
+   */
+  signInWithPage(options?: PageOptions): Promise<never>;
   /** Signs in as a new guest. */
   guest(): Promise<Session>;
   /** Makes the guest who is signed in a member, who keeps its rows. */

@@ -99,6 +99,7 @@ class AppSettings:
         """Return what a page that signs members in must know."""
         return PublicAccountSettings(
             **self._account_fields(app.app_id, app.accounts, has_passwords=app.allow_id_password_login),
+            pages_url=f"{self._base_url}/account/{app.app_id}",
             guests=app.allow_guest_login,
             providers=app.enabled_oauth_providers,
             password_min_length=app.limits.password_min_length,

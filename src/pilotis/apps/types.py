@@ -221,8 +221,12 @@ class AccountHooksChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class PublicAccountSettings(AccountSettings, frozen=True, kw_only=True):
-    """What a page that signs members in must know: also whether there are guests, and the vendors of social login."""
+    """What a page that signs members in must know: also whether there are guests, and the vendors of social login.
 
+    `pages_url` is where the account pages are: `/sign-in`, `/account` and others follow.
+    """
+
+    pages_url: str
     guests: bool
     providers: list[str]
     password_min_length: int

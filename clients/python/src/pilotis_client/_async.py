@@ -31,6 +31,7 @@ from pilotis_client._shared import (
 
 _MEMBERS = "/v1/public/app-members"
 _REALTIME = "/v1/public/realtime"
+_MAX_DEVICES = 5
 _SILENCE = 50.0  # Seconds without a line, after which a stream is dead: the server says something every 20.
 
 
@@ -87,12 +88,13 @@ class AsyncHttp:
         stream: bool = False,
         is_callers: bool = False,
         timeout: float | None = None,
+        hears: Callable[[httpx.Response], object] | None = None,
     ) -> httpx.Response:
         """Return an answer with a status below 400; raises `ApiError`.
 
         `token` is the credential in place of the member's, `auth` says whether there is any; `reads` that a POST only
         reads, `once` that the caller repeats the request, `stream` that the caller reads and closes the answer, and
-        `is_callers` that the caller has chosen the path, which may be wrong.
+        `is_callers` that the caller has chosen the path, which may be wrong. `hears` is given each answer, or error.
         """
         elsewhere = place.startswith(("http://", "https://"))
         lines = dict(headers or {}) if elsewhere else {"X-Public-Key": self._public_key, **(headers or {})}
@@ -122,6 +124,8 @@ class AsyncHttp:
                 )
                 response = await self._client.send(request, stream=stream)
                 self._notice(response)
+                if hears is not None:
+                    hears(response)
                 if response.status_code < 400:
                     return response
                 await response.aread()
@@ -225,6 +229,23 @@ class AsyncSessions:
         """Forget the session."""
         self._storage.remove(self._name)
 
+    def devices(self) -> str:
+        """Return the tokens by which the server knows this device of members, as a header has them."""
+        return ",".join(self._known().values())
+
+    def add_device(self, member: str, token: str) -> None:
+        """Keep the token of a member, "" for one who has not signed in yet, with those of the last others."""
+        others = {name: value for name, value in self._known().items() if name != member}
+        kept = [*others.items(), (member, token)][-_MAX_DEVICES:]
+        self._storage.set(f"{self._name}:devices", json.dumps(dict(kept)))
+
+    def _known(self) -> dict[str, str]:
+        try:
+            found: dict[str, str] = json.loads(self._storage.get(f"{self._name}:devices") or "{}")
+        except ValueError:
+            return {}
+        return found
+
     def reject(self, token: str) -> None:
         """Take note that the server rejected an access token."""
         self._rejected = token
@@ -283,7 +304,27 @@ class AsyncMembers:
 
     async def sign_in(self, *, login_id: str, password: str) -> dict[str, Any]:
         """Sign a member in."""
-        return await self._begin("/signin", {"login_id": login_id, "password": password}, auth=False)
+        sessions, place = self._http.sessions, _MEMBERS + "/signin"
+        # By it the server knows a device of the member, while others guess the password.
+        devices, tokens = sessions.devices(), list[str | None]()
+        headers = {"X-Device-Token": devices} if devices else {}
+
+        def hears(response: httpx.Response) -> None:
+            tokens.append(response.headers.get("X-Device-Token"))
+
+        member = ""
+        try:
+            body = {"login_id": login_id, "password": password}
+            session: dict[str, Any] = await self._http.json(
+                "POST", place, body=body, auth=False, headers=headers, hears=hears
+            )
+            sessions.set(session)
+            member = session["member_id"]
+            return session
+        finally:
+            # Also of who is asked for a second factor.
+            if tokens and tokens[-1]:
+                sessions.add_device(member, tokens[-1])
 
     async def guest(self) -> dict[str, Any]:
         """Sign in as a new guest."""

@@ -18,6 +18,7 @@ from pilotis.http.replies.reply import Reply
 
 _FOLDER = resources.files("pilotis.http.reference") / "client"
 _TYPES = {"js": b"text/javascript; charset=utf-8", "ts": b"application/typescript; charset=utf-8"}
+_NAMES = {"pilotis.js", "pilotis.d.ts", "account.js"}
 _MAJOR = re.compile(r"v([0-9]{1,4})")
 _IMMUTABLE = b"public, max-age=31536000, immutable"
 
@@ -52,7 +53,7 @@ def client_file(version: str, name: str, headers: Mapping[bytes, bytes]) -> Repl
     """
     major = _MAJOR.fullmatch(version)
     versions = [one for one in client_versions() if one == version or (major and one.startswith(f"{major[1]}."))]
-    if not versions or name not in {"pilotis.js", "pilotis.d.ts"}:
+    if not versions or name not in _NAMES:
         return None
     file = _file(versions[0], name)
     caching = b"no-cache" if major else _IMMUTABLE

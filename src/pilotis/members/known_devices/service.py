@@ -21,6 +21,7 @@ from pilotis.security.rate_limits import HOUR_SECONDS, RateLimits
 HEADER = b"x-device-token"
 LIFETIME_SECONDS = 90 * 24 * 3600
 _TRIES_PER_HOUR = 10
+_MAX_TOKENS = 5
 _BODY = struct.Struct(">16sI16s8s")
 _TAG = 16
 
@@ -39,10 +40,18 @@ class KnownDevices:
         return base64url(body + _tag(self._keys.keys.current, body))
 
     async def permits(self, app_id: UUID, entrant: Entrant | None, text: str | None) -> bool:
-        """Count a try with a token; False for one of another member or password, and after ten tries in an hour."""
-        if entrant is None or text is None or not self._is_of(app_id, entrant, text):
+        """Count a try with the member's token among at most five, with commas between them.
+
+        A device on which several members sign in has one of each, and need not know whose they are. False where all are
+        of other members or passwords, and after ten tries in an hour.
+        """
+        if entrant is None or text is None:
             return False
-        used = hashlib.sha256(text.encode()).hexdigest()
+        tokens = [one.strip() for one in text.split(",", _MAX_TOKENS)[:_MAX_TOKENS]]
+        own = next((one for one in tokens if self._is_of(app_id, entrant, one)), None)
+        if own is None:
+            return False
+        used = hashlib.sha256(own.encode()).hexdigest()
         async with self._database.transaction(app_id) as connection:
             return await self._rate_limits.permits(connection, f"device:{used}", _TRIES_PER_HOUR, HOUR_SECONDS)
 
