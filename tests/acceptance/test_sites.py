@@ -256,6 +256,45 @@ async def test_a_domain_is_served_once_it_is_verified(app: App):
         assert (await console.delete(f"/storages/webs/{site.id}/domains/{hostname}")).status_code == 200
 
 
+async def test_a_domain_leads_password_managers_to_the_account_page(app: App):
+    """Only a verified domain, unless the site says otherwise, and where members have passwords."""
+    path, navigation = "/.well-known/change-password", {"sec_fetch_mode": "navigate", "accept": "text/html"}
+    site = await new_site(app, not_found_mode="spa")
+    await site.deploy({"index.html": b"home"})
+    hostname = f"www.{site.slug}.example"
+    async with owner_of(app).client(app) as console:
+        await console.post(f"/storages/webs/{site.id}/domains", json={"hostname": hostname})
+        assert (await visit(app.server, hostname, path)).headers.get("location") is None
+        await run_sql(app.server, "update pilotis.web_domains set verified_at = now() where hostname = $1", hostname)
+        await run_sql(app.server, "select pg_notify('pilotis', 'site:domains')")
+        await until(lambda: served(app, hostname))
+        for method in ("GET", "HEAD"):
+            moved = await visit(app.server, hostname, path, method, **navigation)
+            assert moved.status_code == 302
+            assert moved.headers["location"] == f"{app.server.url}/account/{app.app_id}/account?part=password"
+        for suffix in ("", "--qa"):
+            assert (await site.get(path, suffix, **navigation)).status_code == 404
+        # By it a password manager learns whether answers mean what they say (W3C).
+        probe = "/.well-known/resource-that-should-not-exist-whose-status-code-should-not-be-200"
+        assert (await visit(app.server, hostname, probe, **navigation)).status_code == 404
+        assert (await visit(app.server, hostname, "/anything", **navigation)).content == b"home"
+        settings = {"methods": {"password": False}}
+        assert (await console.patch("/account-settings", json=settings)).status_code == 200
+
+        async def is_gone() -> bool:
+            return (await visit(app.server, hostname, path)).status_code == 404
+
+        await until(is_gone)
+        await console.patch("/account-settings", json={"methods": {"password": True}})
+        await site.deploy({"index.html": b"home", "_redirects": f"{path} /settings 303\n".encode()})
+
+        async def is_own() -> bool:
+            return (await visit(app.server, hostname, path)).headers.get("location") == "/settings"
+
+        await until(is_own)
+        assert (await console.delete(f"/storages/webs/{site.id}/domains/{hostname}")).status_code == 200
+
+
 async def test_a_txt_record_proves_a_domain(app: App, other_app: App):
     site, other = await new_site(app), await new_site(other_app)
     await site.deploy({"index.html": b"mine"})

@@ -103,6 +103,27 @@ async def test_a_member_comes_back_to_the_page_that_has_sent_it(server: Server, 
         await expect(page.get_by_role("status")).to_contain_text("does not belong to this app")
 
 
+async def test_the_page_opens_at_the_password_once(server: Server, app: App, visit: Opening) -> None:
+    await sign_up(app, "ada")
+    async with visit(address(server, app, "account?part=password")) as page:
+        await page.get_by_label("Login ID or e-mail address").fill("ada")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Sign in")
+        current = page.get_by_label("Current password").first
+        await expect(current).to_be_focused()
+        await expect(current).to_be_in_viewport()
+        await current.fill(PASSWORD)
+        await page.get_by_label("New password").fill(NEW)
+        await press(page, "Change password")
+        await expect(page.get_by_role("status")).to_contain_text("Your password is changed")
+        await press(page, "Sign out")
+        await page.get_by_label("Login ID or e-mail address").fill("ada")
+        await page.get_by_label("Password").fill(NEW)
+        await press(page, "Sign in")
+        await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+        await expect(current).not_to_be_focused()
+
+
 async def test_the_page_solves_the_puzzle_that_the_app_asks_for(server: Server, app: App, visit: Opening) -> None:
     await settings(app, challenge_on=["signup", "signin"])
     async with visit(address(server, app, "sign-up")) as page:

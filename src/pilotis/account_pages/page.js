@@ -89,6 +89,8 @@
   );
   const isSent = Boolean(redirect_uri && code_challenge);
   // Where a member goes that has signed in.
+  // The part of the account that the page was opened for.
+  let part = came.part;
   const home = data.page === "invite" && linkToken ? "invite" : isSent ? "back" : "account";
   if (linkToken) history.replaceState(null, "", location.pathname + location.search);
 
@@ -249,8 +251,17 @@
     if (["account", "invite"].includes(name) && !token) name = "sign-in";
     if (!location.pathname.endsWith(`/${name}`)) history.pushState(null, "", name + location.search);
     show(name);
-    if (name === "account") account().catch(complain);
+    if (name === "account") account().then(goToPart).catch(complain);
     if (name === "invite") invitation().catch(complain);
+  }
+
+  /** Show the part of the account that was asked for, once. */
+  function goToPart() {
+    if (part === "password" && !ownPassword.hidden) {
+      ownPassword.scrollIntoView();
+      $("current").focus();
+    }
+    part = "";
   }
 
   /** Give the sign-in to the page of the app that the member has come from. */

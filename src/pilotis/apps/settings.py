@@ -29,7 +29,7 @@ from pilotis.apps.types import (
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.kit import account_settings, json
-from pilotis.kit.account_settings import SIGN_UP_METHODS, SecondFactorName, logo_path
+from pilotis.kit.account_settings import SIGN_UP_METHODS, SecondFactorName, logo_path, pages_path
 from pilotis.kit.errors import Detail, ValidationError, invalid
 from pilotis.limits import PER_APP, Limits, contradiction, limits_in_force, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
@@ -99,7 +99,7 @@ class AppSettings:
         """Return what a page that signs members in must know."""
         return PublicAccountSettings(
             **self._account_fields(app.app_id, app.accounts, has_passwords=app.allow_id_password_login),
-            pages_url=f"{self._base_url}/account/{app.app_id}",
+            pages_url=self._base_url + pages_path(app.app_id),
             guests=app.allow_guest_login,
             providers=app.enabled_oauth_providers,
             password_min_length=app.limits.password_min_length,

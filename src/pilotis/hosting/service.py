@@ -89,7 +89,15 @@ class Hosting:
         self.domains = Domains(database, Dns(dns_servers), own_hosts, addresses.suffix)
         self.retention = Retention(self.deployments)
         self.serving = Serving(
-            database, self.sites, self.contents, blobs, passwords, rate_limits, cache_bytes - cache_bytes // 2
+            database,
+            self.sites,
+            self.contents,
+            blobs,
+            passwords,
+            rate_limits,
+            apps,
+            cache_bytes - cache_bytes // 2,
+            base_url.rstrip("/"),
         )
         self.jobs = (*follow_ups, self.deploys.unpack)
 

@@ -18,6 +18,7 @@ from pilotis.blobs.reading import read_small
 from pilotis.db.pool import Database
 from pilotis.hosting import media, page_store, representations, sitemaps
 from pilotis.hosting.contents import Contents, key_of
+from pilotis.hosting.deploys import AppFinder
 from pilotis.hosting.errors import PreviewPasswordRequiredError, SiteNotFoundError
 from pilotis.hosting.heads import find_slots, with_meta
 from pilotis.hosting.paths import page_key, request_path, to_url
@@ -32,6 +33,7 @@ from pilotis.http.api.hosts import normalised_host
 from pilotis.http.api.principals import Client
 from pilotis.http.replies.reply import FilePart, Reply, Stream
 from pilotis.http.server.cached_answers import CachedAnswer, cached_answer
+from pilotis.kit.account_settings import pages_path
 from pilotis.kit.addresses import one_client
 from pilotis.kit.errors import MethodNotAllowedError
 from pilotis.kit.generators import no_chunks, started
@@ -44,6 +46,10 @@ MAX_RENDERED = 4 << 20
 """Bytes up to which metadata is inserted into a page."""
 MAX_HOST_BYTES = 260
 """A host name has at most 253 characters (RFC 1035, section 2.3.4); a port follows."""
+WELL_KNOWN = "/.well-known/"
+"""Below it programs look for what they know the names of (RFC 8615)."""
+CHANGE_PAGE = "/.well-known/change-password"
+"""Where password managers look for the page that changes a password (W3C, A Well-Known URL for Changing Passwords)."""
 _MAX_HOSTS = 10_000
 _OVERHEAD = 600
 # With one of these headers the response may differ from that for the path alone.
@@ -115,9 +121,14 @@ class Serving:
         blobs: BlobStore,
         passwords: Passwords,
         rate_limits: RateLimits,
+        apps: AppFinder,
         max_bytes: int,
+        base_url: str,
     ) -> None:
+        """`base_url` is the server's, which has the account pages."""
         self._database = database
+        self._apps = apps
+        self._base_url = base_url
         self._sites = sites
         self._contents = contents
         self._blobs = blobs
@@ -173,7 +184,7 @@ class Serving:
             return _plain(404, view)
         if (built_in := await self._built_in(view, view.release, path)) is not None:
             return built_in
-        chosen = await self._choose(request, view, view.release, path, query)
+        chosen = await self._choose(request, host, view, view.release, path, query)
         if isinstance(chosen, Moved):
             headers = [(b"location", chosen.location), (b"cache-control", media.REVALIDATED.encode()), *_GUARDS]
             return Reply(b"", chosen.status, _finished(view, headers), b"text/plain; charset=utf-8")
@@ -182,7 +193,7 @@ class Serving:
         return await self._send(request, host, view, path, chosen)
 
     async def _choose(
-        self, request: SiteRequest, view: View, release: Release, path: str, query: bytes
+        self, request: SiteRequest, host: str, view: View, release: Release, path: str, query: bytes
     ) -> _Chosen | Moved | None:
         outcome = resolve(release.layout, view.site.rules, path, query)
         if isinstance(outcome, Moved):
@@ -193,9 +204,14 @@ class Serving:
             preserved = await self._sites.preserved(view, path[1:])
             if preserved is not None:
                 return _Chosen(path[1:], preserved, 200, True)
+        if path == CHANGE_PAGE and self._sites.is_domain(host):
+            return await self._password_page(view)
         has_meta = await self._meta(view, path) is not None
 
         def is_page() -> bool:
+            # What is not there must not seem to be, or programs that look for it take the page for it.
+            if path.startswith(WELL_KNOWN):
+                return has_meta
             headers = request.headers
             return has_meta or is_navigation(headers.get(b"sec-fetch-mode"), headers.get(b"accept"), path)
 
@@ -203,6 +219,13 @@ class Serving:
         if found is None:
             return None
         return _Chosen(found.path, release.files[found.path], found.status, has_meta and found.status == 200)
+
+    async def _password_page(self, view: View) -> Moved | None:
+        """Return the way to the page on which members change their passwords; None where they have none."""
+        app = await self._apps.by_id(view.site.app_id)
+        if not app.allow_id_password_login:
+            return None
+        return Moved(302, f"{self._base_url}{pages_path(app.app_id)}/account?part=password".encode("ascii"))
 
     async def _send(self, request: SiteRequest, host: str, view: View, path: str, chosen: _Chosen) -> Reply:
         headers = request.headers

@@ -114,9 +114,14 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 DEFAULTS = AccountSettings()
 
 
+def pages_path(app_id: UUID) -> str:
+    """Return the path below which an app's account pages are, such as `/sign-in`."""
+    return f"/account/{app_id}"
+
+
 def logo_path(app_id: UUID, version: str) -> str:
     """Return the path of the logo of an app's account pages; another version has another one."""
-    return f"/account/{app_id}/logo?v={version}"
+    return f"{pages_path(app_id)}/logo?v={version}"
 
 
 _DOMAIN = re.compile(r"(?!.*\.\d+$)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*", re.ASCII)
