@@ -7,6 +7,7 @@ from playwright.async_api import expect
 from tests.acceptance import test_dead_jobs
 from tests.chromium import keep_picture
 from tests.console.conftest import Opening, obstacles, sign_in
+from tests.mail.world import call
 from tests.receiver import Receiver
 from tests.support import App, Server
 from tests.waiting import until
@@ -25,12 +26,24 @@ async def test_a_webhook_is_made_tested_and_its_deliveries_are_sent_again(
         await dialog.get_by_label("Address").fill(receiver.url("/hook"))
         await dialog.get_by_label("Name").fill("Fulfilment")
         await dialog.get_by_label("notes").check()
+        # A pattern stands before its events, also within another one.
+        events = dialog.get_by_role("group", name="Events")
+        offered = [text.strip() for text in await events.locator("label").all_text_contents()]
+        assert offered[0] == "*"
+        assert len(offered) == len(set(offered))
+        for pattern in ("row.*", "team.*", "team.member.*"):
+            assert offered[offered.index(pattern) + 1].startswith(pattern[:-1])
+        assert offered.index("team.*") < offered.index("team.created") < offered.index("team.member.*")
+        await events.get_by_label("team.member.*", exact=True).check()
         assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-webhook-new")
         await dialog.get_by_role("button", name="New webhook").click()
         secret = page.get_by_role("dialog", name="The webhook is ready")
         await expect(secret.locator(".secret code")).to_contain_text("whsec_")
         await secret.get_by_role("button", name="I have saved it").click()
         await expect(page.get_by_text("No deliveries")).to_be_visible()
+        (made,) = (await call(app, "GET", "/webhooks"))["data"]
+        assert made["event_types"] == ["row.*", "team.member.*"]
 
         await page.get_by_role("button", name="Send a test").click()
         test = page.get_by_role("dialog", name="Send a test")

@@ -1810,6 +1810,7 @@ declare namespace Api {
     password_check: boolean;
     on_member_delete: "ask" | "delete" | "keep";
     sign_up_fields: Array<SignUpField>;
+    pages_url: string;
     guests: boolean;
     providers: Array<string>;
     password_min_length: number;

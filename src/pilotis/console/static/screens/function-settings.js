@@ -3,7 +3,7 @@ import { html, useState } from "../vendor/view.js";
 import { t } from "../strings/index.js";
 import { appId, denied, may, onApp, tables } from "../state/app.js";
 import { go } from "../state/router.js";
-import { useEventTypes } from "../ui/event-types.js";
+import { useEventTypes, withPatterns } from "../ui/event-types.js";
 import { ago, moment, plain } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { listing } from "../ui/listing.js";
@@ -183,7 +183,7 @@ function NewTrigger({ base, onClose }) {
   const [event, setEvent] = useState("row.created");
   const [table, setTable] = useState("");
   const types = useEventTypes();
-  const names = types.length ? types : ["row.created"];
+  const names = types.length ? withPatterns(types) : ["row.created"];
   const body =
     type === "schedule"
       ? { type, cron, timezone: zone }

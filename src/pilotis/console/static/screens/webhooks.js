@@ -4,7 +4,7 @@ import { t, worded } from "../strings/index.js";
 import { appId, denied, onApp, tables } from "../state/app.js";
 import { change, go, href, place } from "../state/router.js";
 import { Events } from "./events.js";
-import { useEventTypes } from "../ui/event-types.js";
+import { useEventTypes, withPatterns } from "../ui/event-types.js";
 import { Spark } from "../ui/chart.js";
 import { ago, count, plain } from "../ui/format.js";
 import { ListPager, listing } from "../ui/listing.js";
@@ -176,7 +176,8 @@ export function WebhookDialog({ known, onClose }) {
       key="made" title=${t.webhooks.made} text=${t.webhooks.secretOnce} value=${made.secret}
       onClose=${() => (onClose(), go(`/apps/${appId.value}/webhooks/${made.id}`))}
     />`;
-  const offered = [...new Set(["*", "row.*", ...declared, ...types])];
+  const single = types.filter((type) => !type.endsWith("*"));
+  const offered = [...new Set(["*", ...withPatterns([...declared, ...single]), ...types])];
   const toggle = (/** @type {string[]} */ list, /** @type {string} */ one, /** @type {boolean} */ on) =>
     on ? [...list, one] : list.filter((other) => other !== one);
   return html`<${FormDialog}
