@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import json
 
 import brotli
 import httpx
@@ -254,6 +255,28 @@ async def test_a_domain_is_served_once_it_is_verified(app: App):
             await until(lambda: served(app, hostname))
             assert (await client.get("/v1/sites/ask", params={"domain": hostname})).status_code == 200
         assert (await console.delete(f"/storages/webs/{site.id}/domains/{hostname}")).status_code == 200
+
+
+async def test_the_script_of_the_sign_in_knows_the_app_unless_the_site_has_its_own(app: App):
+    site = await new_site(app)
+    await site.deploy({"index.html": b"home"})
+    script = await site.get("/sdk/v1/account.js")
+    assert script.headers["content-type"] == "text/javascript; charset=utf-8"
+    known = {"url": app.server.url, "key": app.public_key}
+    begin, _, rest = script.text.partition(";\n")
+    assert json.loads(begin.removeprefix("var pilotisAccount=")) == known
+    async with app.client() as client:
+        assert rest == (await client.get("/sdk/v1/account.js")).text
+        assert (await site.get("/sdk/v1/pilotis.js")).status_code == 404
+    # A key that may not be used from there is not told.
+    async with owner_of(app).client(app) as console:
+        (key,) = (await console.get("/keys/public")).json()["data"]
+        elsewhere = {"allowed_origins": ["https://elsewhere.example"]}
+        assert (await console.patch(f"/keys/public/{key['key_id']}", json=elsewhere)).status_code == 200
+    await site.deploy({"index.html": b"again"})
+    assert '"key":null' in (await site.get("/sdk/v1/account.js")).text
+    await site.deploy({"index.html": b"home", "sdk/v1/account.js": b"own"})
+    assert (await site.get("/sdk/v1/account.js")).content == b"own"
 
 
 async def test_a_domain_leads_password_managers_to_the_account_page(app: App):

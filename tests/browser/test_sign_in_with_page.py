@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import AsyncIterator, Iterator
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -16,6 +17,7 @@ from tests.browser.test_client import PAGE
 from tests.browser.test_resumable_upload import Quiet
 from tests.chromium import keep_picture
 from tests.clients.test_client import SOURCE
+from tests.hosting.sites import new_site
 from tests.mail.world import PASSWORD, call, sign_up
 from tests.security.test_accounts import guessed
 from tests.serving import serving
@@ -187,6 +189,28 @@ async def test_one_script_tag_gives_a_page_its_sign_in(tabs: BrowserContext, sit
     await expect(page.get_by_role("button", name="Sign in")).to_be_enabled()
     await expect(name).to_be_hidden()
     assert await page.evaluate("told.at(-1)") is None
+
+
+async def test_on_a_site_of_the_app_the_script_tag_is_all(tabs: BrowserContext, app: App):
+    site = await new_site(app)
+    # In the head the page says where it stands, and in which language.
+    page_text = """<!doctype html><html lang="ko"><title>Cafe</title><script src="/sdk/v1/account.js" defer></script>
+<body><p>Cafe</p><pilotis-account></pilotis-account>"""
+    await site.deploy({"index.html": page_text.encode()})
+    address = f"http://{site.slug}.localhost:{urlsplit(app.server.url).port}/"
+    await permit(app, address)
+    await sign_up(app, "ada")
+    page = await tabs.new_page()
+    await page.goto(address)
+    await expect(page.locator("pilotis-account")).to_have_count(1)
+    await page.get_by_role("button", name="로그인").click()
+    await page.wait_for_url("**/account/**/sign-in?**lang=ko")
+    await page.locator("#login").fill("ada")
+    await page.locator("#password").fill(PASSWORD)
+    await page.get_by_role("button", name="로그인", exact=True).click()
+    await page.wait_for_url(address)
+    await expect(page.get_by_role("link", name="ada")).to_be_visible()
+    await expect(page.get_by_role("button", name="로그아웃")).to_be_enabled()
 
 
 async def test_the_script_says_that_a_sign_in_has_failed_and_offers_another(

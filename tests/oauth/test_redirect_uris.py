@@ -139,3 +139,13 @@ def test_nothing_else_is(uri: str):
 def test_loopback_of_one_family_is_not_that_of_the_other():
     assert not is_registered("http://[::1]:3000/cb", ["http://127.0.0.1:3000/cb"])
     assert not is_registered("http://127.0.0.1:3000/cb", ["https://127.0.0.1:3000/cb"])
+
+
+@pytest.mark.parametrize("uri", ["http://cafe.localhost:8090/", "http://a.b.localhost/signed-in"])
+def test_a_site_on_ones_own_machine_is_a_page_and_no_client(uri: str) -> None:
+    check_redirect_uri(uri, is_public=False, is_page=True)
+    with pytest.raises(ValueError, match="use https://"):
+        check_redirect_uri(uri, is_public=False)
+    for wrong in ("http://cafe.localhost.example.com/", "http://xlocalhost/", "http://cafe.localhost@evil.example/"):
+        with pytest.raises(ValueError, match="redirect URI"):
+            check_redirect_uri(wrong, is_public=False, is_page=True)

@@ -1,4 +1,5 @@
-// One script tag gives a page its sign-in: `<script src="…/sdk/v1/account.js" data-key="pk_…"></script>`.
+// One script tag gives a page its sign-in: `<script src="…/sdk/v1/account.js" data-key="pk_…"></script>`, and on a site of
+// the app `<script src="/sdk/v1/account.js"></script>`.
 import type { Account, Client } from "./types.ts";
 
 /** Those of the account pages. */
@@ -20,8 +21,12 @@ button:disabled{opacity:.6;cursor:progress}
 a{color:inherit;overflow-wrap:anywhere}`;
 
 const script = document.currentScript as HTMLScriptElement;
-const { key, url, language } = script.dataset;
-const here = new URL(script.src);
+/** What the server has written before this on a site of the app. */
+const site = (globalThis as { pilotisAccount?: { url: string; key: string | null } }).pilotisAccount;
+const { language } = script.dataset;
+const key = script.dataset.key ?? site?.key;
+const here = new URL(site ? `${site.url}/sdk/v1/account.js` : script.src);
+const url = script.dataset.url ?? site?.url ?? here.origin;
 const isKnown = (name: string | undefined) => !!name && name in WORDS;
 const lang = [language, document.documentElement.lang, navigator.language].map((name) => name?.slice(0, 2)).find(isKnown) ?? "en";
 const [signIn, signOut, failed] = WORDS[lang]!;
@@ -29,7 +34,7 @@ const [signIn, signOut, failed] = WORDS[lang]!;
 let made: Promise<Client> | undefined;
 /** The client of all elements of the page. */
 const client = () =>
-  (made ??= import(new URL("pilotis.js", here).href).then(({ createClient }) => createClient({ url: url ?? here.origin, publicKey: key })));
+  (made ??= import(new URL("pilotis.js", here).href).then(({ createClient }) => createClient({ url, publicKey: key })));
 
 function hiddenElement(tag: string, part: string): HTMLElement {
   const element = document.createElement(tag);

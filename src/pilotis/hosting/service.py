@@ -13,13 +13,13 @@ from pilotis.events.service import Events
 from pilotis.hosting.compression import Compression
 from pilotis.hosting.contents import Contents
 from pilotis.hosting.deployments import DeploymentJob, Deployments, FollowUps, StorageJob
-from pilotis.hosting.deploys import AppFinder, Deploys
+from pilotis.hosting.deploys import Deploys
 from pilotis.hosting.domains import Dns, Domains
 from pilotis.hosting.names import Addresses
 from pilotis.hosting.pages import Pages
 from pilotis.hosting.ports import SitePorts
 from pilotis.hosting.retention import Retention
-from pilotis.hosting.serving import Serving
+from pilotis.hosting.serving import Serving, SiteApps
 from pilotis.hosting.sites import Sites
 from pilotis.hosting.storages import WebStorages
 from pilotis.hosting.uploads import Uploads
@@ -43,7 +43,7 @@ class Hosting:
         keyring: MasterKeyring,
         passwords: Passwords,
         rate_limits: RateLimits,
-        apps: AppFinder,
+        apps: SiteApps,
         *,
         base_url: str,
         sites_base_url: str,

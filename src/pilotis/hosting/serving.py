@@ -8,7 +8,8 @@ import gzip
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+from uuid import UUID
 
 import brotli
 import msgspec
@@ -31,6 +32,7 @@ from pilotis.hosting.types import PageMeta
 from pilotis.http.api.cors import Headers
 from pilotis.http.api.hosts import normalised_host
 from pilotis.http.api.principals import Client
+from pilotis.http.reference.sdk import account_script
 from pilotis.http.replies.reply import FilePart, Reply, Stream
 from pilotis.http.server.cached_answers import CachedAnswer, cached_answer
 from pilotis.kit.account_settings import pages_path
@@ -46,6 +48,8 @@ MAX_RENDERED = 4 << 20
 """Bytes up to which metadata is inserted into a page."""
 MAX_HOST_BYTES = 260
 """A host name has at most 253 characters (RFC 1035, section 2.3.4); a port follows."""
+ACCOUNT_SCRIPT = "/sdk/v1/account.js"
+"""The script of a page's sign-in, which on a site knows the app."""
 WELL_KNOWN = "/.well-known/"
 """Below it programs look for what they know the names of (RFC 8615)."""
 CHANGE_PAGE = "/.well-known/change-password"
@@ -110,6 +114,13 @@ class _Chosen(NamedTuple):
     is_shared: bool
 
 
+class SiteApps(AppFinder, Protocol):
+    """Finds the app of a site, and how its pages reach it."""
+
+    async def page_key(self, app_id: UUID, origin: str) -> str | None:
+        """Return a public key of the app for pages of an origin, None if no unrevoked one permits it."""
+
+
 class Serving:
     """Serves requests to sites; `max_bytes` bounds the memory of cached responses."""
 
@@ -121,7 +132,7 @@ class Serving:
         blobs: BlobStore,
         passwords: Passwords,
         rate_limits: RateLimits,
-        apps: AppFinder,
+        apps: SiteApps,
         max_bytes: int,
         base_url: str,
     ) -> None:
@@ -347,11 +358,16 @@ class Serving:
         return await self._sites.page_meta(view, key)
 
     async def _built_in(self, view: View, release: Release, path: str) -> Reply | None:
-        """Return robots.txt or sitemap.xml if the site has none, and always the one that excludes previews."""
+        """Return robots.txt, sitemap.xml or the script of the sign-in if the site has none.
+
+        The robots.txt that excludes previews is always returned.
+        """
         if path == "/robots.txt" and view.is_preview:
             return _text(view, sitemaps.PREVIEW_ROBOTS, b"text/plain; charset=utf-8")
         if path[1:] in release.files:
             return None
+        if path == ACCOUNT_SCRIPT:
+            return _text(view, await self._account_script(view), b"text/javascript; charset=utf-8")
         if path == "/robots.txt":
             return _text(view, sitemaps.robots(view.origin), b"text/plain; charset=utf-8")
         if path == "/sitemap.xml":
@@ -372,6 +388,12 @@ class Serving:
             )
             return _text(view, text, b"application/xml")
         return None
+
+    async def _account_script(self, view: View) -> bytes:
+        if view.account_script is None:
+            key = await self._apps.page_key(view.site.app_id, view.origin)
+            view.account_script = account_script(self._base_url, key)
+        return view.account_script
 
     async def _require_password(self, request: SiteRequest, view: View) -> None:
         """Raise `PreviewPasswordRequiredError` unless the request has the password (RFC 7617) for any user name."""

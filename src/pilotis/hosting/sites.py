@@ -66,6 +66,7 @@ class View(msgspec.Struct, eq=False):
     origin: str
     valid_until: float
     pages: dict[str, PageMeta | None] = {}
+    account_script: bytes | None = None
     verified: set[bytes] = set()
 
     @property

@@ -146,7 +146,7 @@ def _check(given: dict[str, Any], issuer: str) -> None:
 
 def _check_page(field: str, uri: str) -> None:
     try:
-        check_redirect_uri(uri, is_public=False)
+        check_redirect_uri(uri, is_public=False, is_page=True)
     except ValueError as error:
         raise invalid(field, str(error)) from None
 

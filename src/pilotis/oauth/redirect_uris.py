@@ -17,11 +17,12 @@ _FORBIDDEN = re.compile(r"[^\x21-\x7e]|[\\*\"<>^`{|}]")
 _DANGEROUS = frozenset(("javascript", "data", "vbscript", "file", "blob", "about", "view-source", "ws", "wss", "ftp"))
 
 
-def check_redirect_uri(uri: str, *, is_public: bool) -> None:
+def check_redirect_uri(uri: str, *, is_public: bool, is_page: bool = False) -> None:
     """Raise `ValueError` with a message for a URI that must not be registered.
 
     Allowed are absolute URIs without fragment, user name or wildcard: `https`, `http` on loopback, or for public
-    clients a private scheme with a dot (RFC 8252, section 7.1; RFC 9700, section 2.1).
+    clients a private scheme with a dot (RFC 8252, section 7.1; RFC 9700, section 2.1). `is_page`: it is a page of the
+    app, whose sites have names below `localhost` on one's own machine (RFC 6761, section 6.3).
     """
     if len(uri) > MAX_CHARACTERS or _FORBIDDEN.search(uri):
         raise ValueError(
@@ -33,7 +34,7 @@ def check_redirect_uri(uri: str, *, is_public: bool) -> None:
     if "#" in uri:
         raise ValueError("A redirect URI must not have a fragment.")
     if scheme in {"http", "https"}:
-        _check_web(uri, scheme)
+        _check_web(uri, scheme, is_page=is_page)
     elif not is_public:
         raise ValueError("A confidential client's redirect URI must begin with https://, or with http:// on loopback.")
     elif "." not in scheme:
@@ -49,7 +50,7 @@ def is_registered(uri: str, registered: Iterable[str]) -> bool:
     return uri in known or _without_port(uri) in {_without_port(one) for one in known} - {None}
 
 
-def _check_web(uri: str, scheme: str) -> None:
+def _check_web(uri: str, scheme: str, *, is_page: bool) -> None:
     try:
         parts = urlsplit(uri)
         host, port = parts.hostname or "", parts.port
@@ -59,7 +60,8 @@ def _check_web(uri: str, scheme: str) -> None:
         raise ValueError("A redirect URI must have a host after the two slashes, and a port after a colon.")
     if "@" in parts.netloc:
         raise ValueError("A redirect URI must not have a user name.")
-    if scheme == "http" and host not in {"127.0.0.1", "::1", "localhost"}:
+    is_site = is_page and host.endswith(".localhost")
+    if scheme == "http" and host not in {"127.0.0.1", "::1", "localhost"} and not is_site:
         raise ValueError(
             "A redirect URI with http:// must have the host 127.0.0.1, [::1] or localhost; use https:// for others."
         )

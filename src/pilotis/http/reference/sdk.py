@@ -15,6 +15,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from pilotis.http.replies.reply import Reply
+from pilotis.kit import json
 
 _FOLDER = resources.files("pilotis.http.reference") / "client"
 _TYPES = {"js": b"text/javascript; charset=utf-8", "ts": b"application/typescript; charset=utf-8"}
@@ -44,6 +45,16 @@ def _file(version: str, name: str) -> ClientFile:
     content = (_FOLDER / version / name).read_bytes()
     etag = f'"{hashlib.sha256(content).hexdigest()}"'.encode()
     return ClientFile(content, gzip.compress(content, mtime=0), _TYPES[name.rpartition(".")[2]], etag)
+
+
+@functools.cache
+def _account_script() -> bytes:
+    return (_FOLDER / client_versions()[0] / "account.js").read_bytes()
+
+
+def account_script(url: str, key: str | None) -> bytes:
+    """Return the newest `account.js` as a site has it, which knows the server's address and a public key of the app."""
+    return b"var pilotisAccount=%b;\n%b" % (json.encode({"url": url, "key": key}), _account_script())
 
 
 def client_file(version: str, name: str, headers: Mapping[bytes, bytes]) -> Reply | None:
