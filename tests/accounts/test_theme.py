@@ -15,6 +15,7 @@ from pilotis.http.reference.page import asset
 from pilotis.kit.account_settings import Theme
 from pilotis.kit.colours import DARK_PAGE, LIGHT_PAGE, contrast, luminance, parse, readable_on, text_of
 from pilotis.kit.languages import LANGUAGES
+from pilotis.kit.logos import check_logo
 from tests.console import owner_of
 from tests.mail.world import call
 from tests.oauth.test_logos import SCRIPT, picture
@@ -218,3 +219,10 @@ async def test_a_preview_shows_a_theme_that_is_not_stored_in_a_frame_of_the_serv
         assert "--ground:#f4e9d8" in text
     for wrong in ({"accent": "red"}, {"radius": "17"}, {"lang": "xx"}, {"footer": "Call us"}):
         assert_error(await page(app, "preview", **wrong), 400, "VALIDATION_FAILED")
+
+
+def test_an_archive_brings_no_other_bytes_as_a_logo():
+    check_logo("\\x" + picture("WEBP").hex())
+    for data in (b"", SCRIPT, picture("PNG"), picture("WEBP") + bytes(1_000_000)):
+        with pytest.raises(ValueError, match="none of Pilotis"):
+            check_logo("\\x" + data.hex())
