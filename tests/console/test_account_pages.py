@@ -20,6 +20,7 @@ from tests.console.conftest import Opening, obstacles
 from tests.mail.world import MEMBERS, account, call, mails, sign_in, sign_up, token_of, verified
 from tests.oauth.test_logos import picture
 from tests.oauth.vendors import CLIENT_ID, SECRET, Person, vendors
+from tests.security.test_accounts import guessed
 from tests.support import App, Server
 from tests.waiting import until
 
@@ -131,6 +132,33 @@ async def test_the_page_solves_the_puzzle_that_the_app_asks_for(server: Server, 
         await page.get_by_label("Password").fill(PASSWORD)
         await press(page, "Create account")
         await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+
+
+async def test_the_browser_of_a_member_solves_no_puzzle_while_others_guess(
+    server: Server, app: App, visit: Opening
+) -> None:
+    puzzles: list[str] = []
+    await sign_up(app, "ada")
+    async with visit(address(server, app, "sign-in")) as page:
+        page.on("request", lambda request: request.url.endswith("/challenges") and puzzles.append(request.url))
+
+        async def enter() -> None:
+            await page.get_by_label("Login ID or e-mail address").fill("ada")
+            await page.get_by_label("Password").fill(PASSWORD)
+            await press(page, "Sign in")
+            await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+
+        await guessed(app, "ada")
+        await enter()
+        assert len(puzzles) == 1
+        await page.goto(address(server, app, "sign-in"))
+        await enter()
+        assert len(puzzles) == 1
+        # Elsewhere nobody knows it.
+        await page.evaluate("localStorage.clear()")
+        await page.goto(address(server, app, "sign-in"))
+        await enter()
+        assert len(puzzles) == 2
 
 
 async def test_a_forgotten_password_is_replaced_and_the_page_signs_out_when_it_is_left(

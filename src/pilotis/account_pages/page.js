@@ -110,6 +110,7 @@
   const solvedChallenge = async () => ({
     "X-Challenge-Token": await challenges.solve(await call("POST", "/v1/public/challenges")),
   });
+  const known = knownDevices(data.public_key);
   const headers = () => ({
     "Content-Type": "application/json",
     "Accept-Language": data.language,
@@ -140,13 +141,15 @@
     try {
       answer = await fetch(path, {
         method,
-        headers: { ...headers(), ...solved },
+        headers: { ...headers(), ...solved, ...(action === "signin" ? known.header() : {}) },
         body: body && JSON.stringify(body),
       });
     } catch {
       throw new Rejected("UNREACHABLE");
     }
     const found = await answer.json().catch(() => ({}));
+    const device = answer.headers.get("x-device-token");
+    if (device) known.add(found.member_id || "", device);
     if (answer.ok) return found;
     // Somebody guesses the password: each try takes a puzzle.
     if (found.code === "CHALLENGE_REQUIRED" && action && !isGuessed) return call(method, path, body, true);

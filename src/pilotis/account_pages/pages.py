@@ -26,6 +26,9 @@ PREVIEW = "preview"
 """The sign-in page as the console shows it: it looks and does nothing."""
 PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "undo", "invite", "account")
 
+_SCRIPTS = ("vendors.js", "passkeys.js", "challenges.js", "devices.js", "page.js")
+# Where an app says something, and the server nothing.
+_UNSAID = {"sign_in_text": "", "sign_up_text": "", "footer": ""}
 _FOLDER = files("pilotis.account_pages")
 _PLACE = re.compile(r"\{\{([a-z_]+)\}\}")
 _VALUE = re.compile(r"\{(app|number)\}")
@@ -53,10 +56,11 @@ def account_page(
     """
     values = {"app": app.name, "number": str(app.limits.password_min_length)}
     known, theme = texts_of(language), app.accounts.theme
-    own = {key: text for key, text in theme.texts.get(language, {}).items() if key in known.texts}
+    replaced = known.texts | _UNSAID
+    own = {key: text for key, text in theme.texts.get(language, {}).items() if key in replaced}
     texts, errors = (
         {key: _VALUE.sub(lambda found: values[found[1]], text) for key, text in part.items()}
-        for part in (known.texts | own, known.errors)
+        for part in (replaced | own, known.errors)
     )
     data = {
         "page": name,
@@ -77,7 +81,7 @@ def account_page(
         "data": json.encode(data).decode().replace("<", "\\u003c"),
     }
     body = _PLACE.sub(lambda found: places[found[1]], _asset("page.html"))
-    script = asset("pkce.js") + "".join(map(_asset, ("vendors.js", "passkeys.js", "challenges.js", "page.js")))
+    script = asset("pkce.js") + "".join(map(_asset, _SCRIPTS))
     return page(
         app.name,
         body,
