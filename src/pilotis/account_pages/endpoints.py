@@ -25,16 +25,8 @@ from pilotis.http.replies.reply import Reply
 from pilotis.kit.account_settings import Mode
 from pilotis.kit.errors import NotFoundError, PayloadTooLargeError
 from pilotis.kit.languages import LANGUAGES, Language, preferred
-from pilotis.kit.logos import InvalidLogoError
+from pilotis.kit.logos import HEADERS, InvalidLogoError
 from pilotis.oauth.social.service import SocialLogin
-
-# An address names the version of the picture, so that it may be kept.
-_PICTURE = (
-    (b"cache-control", b"public, max-age=86400"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"content-security-policy", b"default-src 'none'; sandbox"),
-    (b"cross-origin-resource-policy", b"cross-origin"),
-)
 
 
 class AccountPages(Endpoints, tag="Pages"):
@@ -76,7 +68,7 @@ class AccountPages(Endpoints, tag="Pages"):
     )
     async def logo(self, call: Call, app_id: UUID, query: LogoQuery) -> Reply:
         """Read the logo of the account pages, as WebP."""
-        return Reply(await self._logos.image(app_id), headers=_PICTURE, content_type=b"image/webp")
+        return Reply(await self._logos.image(app_id), headers=HEADERS, content_type=b"image/webp")
 
     async def _page(self, name: str, app: AppInfo, language: Language, mode: Mode | None = None) -> Reply:
         key = await self._apps.page_key(app.app_id, self._origin)

@@ -9,6 +9,13 @@ from uuid import UUID
 from pilotis.kit.errors import BadRequestError, PayloadTooLargeError
 
 MAX_BYTES = 1_000_000
+HEADERS = (
+    (b"cache-control", b"public, max-age=300"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+)
+"""What is answered with a logo: a deleted one is gone soon, and the picture is nothing but a picture."""
 # Each format is told by its first bytes, and decoded as that format alone.
 _FORMATS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 

@@ -15,7 +15,7 @@ from pilotis.http.api.schemas import Deleted, ItemPage, Paging
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
 from pilotis.kit.errors import PayloadTooLargeError, invalid
-from pilotis.kit.logos import InvalidLogoError
+from pilotis.kit.logos import HEADERS, InvalidLogoError
 from pilotis.oauth.client_metadata import InvalidClientMetadataError, parse
 from pilotis.oauth.clients import (
     Clients,
@@ -59,12 +59,6 @@ from pilotis.oauth.types import (
 _MAX_METADATA_BYTES = 4096
 _NOT_STORED = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 _CACHED = (b"cache-control", b"public, max-age=300")
-_PICTURE = (
-    _CACHED,
-    (b"x-content-type-options", b"nosniff"),
-    (b"content-security-policy", b"default-src 'none'; sandbox"),
-    (b"cross-origin-resource-policy", b"cross-origin"),
-)
 
 
 class DiscoveryEndpoints(Endpoints, tag="OAuth"):
@@ -288,7 +282,7 @@ class LogoEndpoints(Endpoints, tag="OAuth"):
     )
     async def read(self, call: Call, client_id: str, query: LogoQuery) -> Reply:
         """Read an OAuth client's logo, as WebP."""
-        return Reply(await self._logos.image(client_id), headers=_PICTURE, content_type=b"image/webp")
+        return Reply(await self._logos.image(client_id), headers=HEADERS, content_type=b"image/webp")
 
 
 class GrantEndpoints(Endpoints, tag="OAuth"):
