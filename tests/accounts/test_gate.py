@@ -28,6 +28,7 @@ class TestSettings:
         del after["hooks"], after["impersonation"], after["on_sign_up"], after["team_second_factor"]
         assert shown == {
             **after,
+            "pages_url": f"{app.server.url}/account/{app.app_id}",
             "guests": True,
             "providers": [],
             "password_min_length": 8,
