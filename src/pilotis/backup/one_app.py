@@ -19,6 +19,7 @@ from pilotis.backup.place import Place, connected
 from pilotis.backup.restore import Restored, Wanted
 from pilotis.db import migrations
 from pilotis.db.embedded import EmbeddedPostgres
+from pilotis.db.embedded.beside import running
 from pilotis.db.pool import Database
 from pilotis.feature import Features
 from pilotis.floor import command_floor
@@ -50,8 +51,8 @@ async def extract(place: Place, wanted: Wanted, app_id: UUID, archive: Path, pas
         binaries=Path(settings.postgres_binaries) if settings.postgres_binaries else None,
         settings={"archive_mode": "off"},
     )
-    arguments = postgres.start()._asdict()
-    try:
+    async with running(postgres) as address:
+        arguments = address._asdict()
         connection = await connected(arguments)
         try:
             await _require_key(settings, await restore.stored_fingerprint(connection))
@@ -66,8 +67,6 @@ async def extract(place: Place, wanted: Wanted, app_id: UUID, archive: Path, pas
             raise BackupError(f"The server had no app {app_id} at the last commit, {restored.last_commit}.")
         await _export(settings, arguments, app_id, archive, passphrase)
         return Extracted(name, restored)
-    finally:
-        postgres.stop()
 
 
 async def _export(

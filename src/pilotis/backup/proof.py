@@ -48,7 +48,8 @@ async def rehearse(place: Place, known: Known) -> Proof:
     try:
         async with scratch(place.data_dir) as folder:
             restored = await restore.restore(
-                place, restore.Wanted(folder / "restored", backup_id=known.backup.backup_id)
+                place,
+                restore.Wanted(folder / "restored", backup_id=known.backup.backup_id, priority=copying.NICE),
             )
         if restored.missing_files > known.backup.missing_files:
             raise DamagedError(f"{restored.missing_files} files that the rows name are missing in the store.")

@@ -31,6 +31,7 @@ from pilotis.backup.place import Place, connected
 from pilotis.blobs.local import LocalStore
 from pilotis.db.embedded import EmbeddedPostgres, EmbeddedPostgresError, find_binaries
 from pilotis.db.embedded.account import spawn
+from pilotis.db.embedded.beside import running
 from pilotis.db.embedded.binaries import usable_binaries
 from pilotis.db.embedded.lockfile import await_release
 from pilotis.db.migrations import all_migrations
@@ -52,7 +53,7 @@ _TOO_EARLY = re.compile(r"requested recovery stop point is before consistent|rec
 class Wanted(NamedTuple):
     """To where, to which moment (RFC 3339, None for the last one), from which backup; the master key to put there.
 
-    With `app_id` only the files of this app are fetched.
+    With `app_id` only the files of this app are fetched. `priority` is the nice value of PostgreSQL.
     """
 
     directory: Path
@@ -61,6 +62,7 @@ class Wanted(NamedTuple):
     master_key: bytes | None = None
     keep_sessions: bool = False
     app_id: UUID | None = None
+    priority: int = 0
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +81,7 @@ async def restore(place: Place, wanted: Wanted) -> Restored:
     """Restore a server; raises `BackupError`, `BackupRefusedError`, `DamagedError`."""
     known = await place.catalogue.all()
     backup = await _chosen(place, known, wanted)
-    _require_ours(place, backup)
+    await asyncio.to_thread(_require_ours, place, backup)
     if wanted.master_key is not None and backup.master_key and fingerprint(wanted.master_key) != backup.master_key:
         raise BackupRefusedError("This is not the master key of the backup. Give the one that the server had then.")
     directory = wanted.directory
@@ -252,22 +254,20 @@ async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path) 
         ready_seconds=_READY_SECONDS,
     )
     try:
-        address = postgres.start()
+        async with running(postgres, priority=wanted.priority) as address:
+            connection = await connected(address._asdict())
+            try:
+                restored = await _complete(place, wanted, backup, connection)
+            finally:
+                await connection.close()
     except EmbeddedPostgresError as error:
         if _TOO_EARLY.search(str(error)):
             raise BackupError(
                 f"The log in the store does not reach {wanted.at}: without --at the last moment is restored."
             ) from error
         raise BackupError(f"PostgreSQL could not replay its log: {error}") from error
-    try:
-        connection = await connected(address._asdict())
-        try:
-            return await _complete(place, wanted, backup, connection)
-        finally:
-            await connection.close()
-    finally:
-        postgres.stop()
-        shutil.rmtree(cluster / _WAL_FOLDER, ignore_errors=True)
+    await asyncio.to_thread(shutil.rmtree, cluster / _WAL_FOLDER, ignore_errors=True)
+    return restored
 
 
 def _recovery(wanted: Wanted) -> dict[str, str]:

@@ -7,6 +7,7 @@ The server is a child process that listens only on a unix socket and dies with i
 - `cluster`: the data directory: initdb, ownership, configuration;
 - `lockfile`: `postmaster.pid`: is a server running here, and where does it listen;
 - `server`: start and stop;
+- `beside`: the same for the time of a block, beside an event loop;
 - `upgrade`, `upgrade_store`, `programs`: to a new major version: the steps, the statements, PostgreSQL's programs.
 """
 

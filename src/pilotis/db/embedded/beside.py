@@ -1,0 +1,55 @@
+"""A PostgreSQL for the time of a block, beside an event loop that goes on."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncGenerator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from pilotis.db.embedded.errors import EmbeddedPostgresError
+from pilotis.db.embedded.lockfile import DatabaseAddress
+from pilotis.db.embedded.server import EmbeddedPostgres
+from pilotis.kit.threads import finished
+
+
+@asynccontextmanager
+async def running(postgres: EmbeddedPostgres, *, priority: int = 0) -> AsyncGenerator[DatabaseAddress]:
+    """Run a PostgreSQL during the block, and yield its address; raises `EmbeddedPostgresError`.
+
+    A thread starts and stops it, while the event loop answers requests. A cancelled start is given up. PostgreSQL has
+    ended when this returns or raises. On Linux `priority` is the nice value of its processes, from 0 to 19.
+    """
+    started: Future[DatabaseAddress] = Future()
+    # Without this, the future would be cancelled with its waiter, and could take no result.
+    started.set_running_or_notify_cancel()
+    is_over = threading.Event()
+
+    def check() -> None:
+        if is_over.is_set():
+            raise EmbeddedPostgresError(f"The start of the PostgreSQL on {postgres.directory} was given up.")
+
+    def live() -> None:
+        if priority and sys.platform == "linux":
+            # There each thread has a priority of its own, and children have that of the thread.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), priority)
+        try:
+            started.set_result(postgres.start(check))
+        except BaseException as error:
+            started.set_exception(error)
+            return
+        is_over.wait()
+        postgres.stop()
+
+    # One thread does both: PostgreSQL is told to end when the thread that started it does.
+    threads = ThreadPoolExecutor(1, "postgres")
+    life = threads.submit(live)
+    try:
+        yield await asyncio.wrap_future(started)
+    finally:
+        is_over.set()
+        try:
+            await finished(life)
+        finally:
+            threads.shutdown(wait=False)
