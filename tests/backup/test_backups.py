@@ -21,7 +21,7 @@ from pilotis.backup import wal
 from pilotis.backup.place import opened
 from pilotis.backup.prune import prune
 from pilotis.db.embedded.cluster import WAL_SPOOL
-from pilotis.kit.clock import now
+from pilotis.kit.clock import now, parse_rfc3339
 from pilotis.settings import load
 from tests import commands, forked
 from tests.backstage import run_sql
@@ -149,7 +149,7 @@ async def test_a_destroyed_server_is_restored_to_a_moment(kind: str, tmp_path: P
     assert done.returncode == 0, done
     fields = json.loads(done.stdout)
     assert (fields["rows"], fields["files"], fields["missing_files"]) == (2, 1, 0)
-    assert fields["last_commit"] <= then
+    assert parse_rfc3339(fields["last_commit"]) <= parse_rfc3339(then)
 
     restored.start()
     try:
@@ -370,26 +370,42 @@ async def test_an_entry_that_was_changed_or_hidden_is_found_out(copied: tuple[Se
         assert "was changed" in backup(where, "list", status=1)
 
 
+async def scraped(server: Server) -> str:
+    async with plain_client(server.metrics_url) as client:
+        return (await client.get("/metrics")).text
+
+
 async def test_the_log_waits_while_the_store_is_away_and_catches_up(
     source: Server, shop: App, first: dict[str, Any], place: Path
 ):
-    """The folder of the store becomes a file, so that nothing can be written into it."""
+    """The folder of the store becomes a file, so that nothing can be written into it.
+
+    An hour on a quiet server is a segment each minute. They wait without taking the room of whole segments.
+    """
     objects, away = place / "store" / "objects", place / "store" / "away"
     await shipped(source)
     objects.rename(away)
     objects.write_text("")
     try:
-        for number in range(3):
+        minutes = times(5, whole=60)
+        for number in range(minutes):
             await shop.row(shop.table_id, {"name": f"while away {number}"})
             await run_sql(source, "select pg_switch_wal()")
-        await until(lambda: wal.waiting(source.data_dir / "postgres").files >= 3)
+
+        def waits_in_little_room() -> bool:
+            spool = wal.waiting(source.data_dir / "postgres")
+            return spool.files >= minutes and spool.bytes < minutes << 20
+
+        await until(waits_in_little_room)
         await shop.row(shop.table_id, {"name": "still served"})
+        away_metrics = await scraped(source)
+        assert float(re.search(r"^pilotis_backup_spool_bytes (\S+)$", away_metrics, re.MULTILINE)[1]) > 0
+        assert float(re.search(r"^pilotis_backup_spool_seconds (\S+)$", away_metrics, re.MULTILINE)[1]) > 0
     finally:
         objects.unlink()
         away.rename(objects)
     await until(lambda: wal.waiting(source.data_dir / "postgres").files == 0)
-    async with plain_client(source.metrics_url) as client:
-        metrics = (await client.get("/metrics")).text
+    metrics = await scraped(source)
     assert re.search(r"^pilotis_backup_spool_bytes 0(\.0)?$", metrics, re.MULTILINE)
     assert float(re.search(r"^pilotis_backup_age_seconds (\S+)$", metrics, re.MULTILINE)[1]) < 3600
     assert backup(source, "verify")["state"] in {"verified", "rehearsed"}

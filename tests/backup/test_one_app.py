@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pilotis.kit.clock import parse_rfc3339
 from pilotis.kit.scratch import remove_remains, scratch
 from tests import commands
 from tests.archive.shop import Shop, app_of, check
@@ -47,7 +48,7 @@ async def test_an_app_comes_back_as_it_was_before_a_mistake(source: Server):
     copy = app_of(source, done)
     made = json.loads(done.stdout)
     assert made["name"].endswith(" (restored)")
-    assert made["last_commit"] <= then
+    assert parse_rfc3339(made["last_commit"]) <= parse_rfc3339(then)
     assert copy.app_id != shop.app.app_id
     query = """
         select array[f.storage_id::text, f.file_id::text, s.slug]

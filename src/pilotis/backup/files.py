@@ -84,6 +84,14 @@ async def _stored(store: BlobStore) -> AsyncIterator[bytes]:
             yield bytes.fromhex(name)
 
 
+async def stored_bytes(store: BlobStore) -> int:
+    """Return the bytes of all blobs in the store."""
+    size = 0
+    async for info in store.list(FOLDER):
+        size += info.size
+    return size
+
+
 async def listed(store: BlobStore, key: BackupKey, list_folder: str) -> AsyncGenerator[bytes]:
     """Yield the names of a backup's list, each of 32 bytes."""
     rest = b""

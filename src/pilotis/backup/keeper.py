@@ -62,13 +62,25 @@ class Keeper:
             try:
                 async with opened(self._settings, may_create=True) as place:
                     await self._keep(place)
-            except (BackupError, PilotisError, OSError) as error:
-                _log.warning("backups are held up", reason=str(error))
+            # Whatever it is: as long as the server runs, its log goes to the store as soon as that is possible again.
+            except Exception as error:
+                _log.warning("backups are held up", **_why(error))
+                await self._compress()
                 was_well = time.monotonic() - began > _LONGEST_PAUSE
                 pause = _PERIOD if was_well else min(2 * pause, _LONGEST_PAUSE)
             else:
                 pause = _ELSEWHERE_SECONDS
             await asyncio.sleep(pause)
+
+    async def _compress(self) -> None:
+        """Compress what waits for the store, whatever keeps it from going there."""
+        cluster = Path(self._settings.data_dir) / "postgres"
+        try:
+            with wal.shipping(cluster) as is_held:
+                if is_held:
+                    await asyncio.to_thread(wal.compress, cluster)
+        except OSError as error:
+            _log.warning("the log that waits for the backup store cannot be compressed", reason=str(error))
 
     async def _keep(self, place: Place) -> None:
         """Work until something fails; return at once if another process does."""
@@ -98,8 +110,8 @@ class Keeper:
             try:
                 await work()
                 _log.info("backup done", what=what)
-            except (BackupError, PilotisError, OSError) as error:
-                _log.error("backup failed", what=what, reason=str(error))
+            except Exception as error:
+                _log.error("backup failed", what=what, **_why(error))
 
         self._making = asyncio.create_task(run())
 
@@ -113,6 +125,13 @@ class Keeper:
         done = await proof.rehearse(place, await place.catalogue.find(None))
         if done.error:
             raise BackupError(done.error)
+
+
+def _why(error: Exception) -> dict[str, Any]:
+    """Return the fields of the log that say why something failed, with its place in the program if it is a surprise."""
+    if isinstance(error, BackupError | PilotisError | OSError):
+        return {"reason": str(error)}
+    return {"reason": f"{type(error).__name__}: {error}", "exc_info": error}
 
 
 class _Due:

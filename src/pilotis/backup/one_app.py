@@ -45,6 +45,7 @@ async def extract(place: Place, wanted: Wanted, app_id: UUID, archive: Path, pas
     the server.
     """
     settings = _settings(place, wanted)
+    await restore.require_room(place, await place.catalogue.find(wanted.backup_id), with_files=False)
     restored = await restore.restore(place, wanted._replace(app_id=app_id, master_key=None))
     postgres = EmbeddedPostgres(
         wanted.directory / "postgres",

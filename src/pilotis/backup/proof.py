@@ -43,7 +43,11 @@ async def _read_all(place: Place, backup: Backup) -> None:
 
 
 async def rehearse(place: Place, known: Known) -> Proof:
-    """Restore a backup into a folder of the data directory, start it, record what it has, and remove it again."""
+    """Restore a backup into a folder of the data directory, start it, record what it has, and remove it again.
+
+    Raises `BackupError` where that says nothing about the backup, such as for a full disk.
+    """
+    await restore.require_room(place, known, with_files=True)
     began = time.monotonic()
     try:
         async with scratch(place.data_dir) as folder:

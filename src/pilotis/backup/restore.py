@@ -16,13 +16,14 @@ import signal
 import tarfile
 import threading
 import time
-from contextlib import aclosing
+from collections.abc import Generator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection
+from asyncpg import Connection, DiskFullError
 
 from pilotis.backup import catalogue, copying, files, streams, wal
 from pilotis.backup.catalogue import Backup, Known
@@ -37,7 +38,8 @@ from pilotis.db.embedded.lockfile import await_release
 from pilotis.db.migrations import all_migrations
 from pilotis.kit.clock import optional_rfc3339, parse_rfc3339
 from pilotis.kit.crypto import fingerprint
-from pilotis.kit.disk import sync_filesystem
+from pilotis.kit.disk import size_of, sync_filesystem
+from pilotis.kit.errors import StorageFullError
 from pilotis.security.sessions.store import end_all
 from pilotis.serve.quiet import QUIET_FILE
 
@@ -47,6 +49,9 @@ _PARTS = "restore.parts"
 _LINKS_SINCE = 18
 _END_SECONDS, _POLL_SECONDS = 10.0, 0.05
 _READY_SECONDS = 24 * 3600.0
+_NO_SPACE = os.strerror(errno.ENOSPC)
+# For PostgreSQL a command that fails means that the log ends, unless its status is above 125: then recovery fails.
+_FETCH = f'test ! -e "{_WAL_FOLDER}/%f" && exit 1; cp "{_WAL_FOLDER}/%f" "%p" || exit 200'
 _TOO_EARLY = re.compile(r"requested recovery stop point is before consistent|recovery ended before configured")
 
 
@@ -77,6 +82,24 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     missing_files: int
 
 
+async def require_room(place: Place, known: Known, *, with_files: bool) -> None:
+    """Raise `BackupError` unless the server's disk has room for a restore beside it, which would else stop its writes.
+
+    How large the database and the files are now says how large the restored ones will be.
+    """
+    cluster = await asyncio.to_thread(size_of, place.cluster)
+    links = known.backup.kind == "full" or known.backup.postgres >= _LINKS_SINCE
+    needed = (cluster if links else 2 * cluster) + place.settings.write_reserve_bytes
+    if with_files:
+        needed += await files.stored_bytes(place.store)
+    free = shutil.disk_usage(place.data_dir).free
+    if needed > free:
+        raise BackupError(
+            f"A restore beside the server needs {needed >> 20} MiB on the disk of {place.data_dir}, and {free >> 20}"
+            " MiB are free. Make room, or restore on another machine with `pilotis backup restore --to`."
+        )
+
+
 async def restore(place: Place, wanted: Wanted) -> Restored:
     """Restore a server; raises `BackupError`, `BackupRefusedError`, `DamagedError`."""
     known = await place.catalogue.all()
@@ -84,6 +107,11 @@ async def restore(place: Place, wanted: Wanted) -> Restored:
     await asyncio.to_thread(_require_ours, place, backup)
     if wanted.master_key is not None and backup.master_key and fingerprint(wanted.master_key) != backup.master_key:
         raise BackupRefusedError("This is not the master key of the backup. Give the one that the server had then.")
+    with _written_to(wanted.directory):
+        return await _restore(place, wanted, known, backup)
+
+
+async def _restore(place: Place, wanted: Wanted, known: list[Known], backup: Backup) -> Restored:
     directory = wanted.directory
     await asyncio.to_thread(_begin, directory)
     cluster = await _fetch_database(place, catalogue.chain(known, backup), directory)
@@ -101,6 +129,24 @@ async def restore(place: Place, wanted: Wanted) -> Restored:
     await asyncio.to_thread(sync_filesystem, directory)
     (directory / MARKER).unlink()
     return restored
+
+
+@contextmanager
+def _written_to(directory: Path) -> Generator[None]:
+    """Turn what a full disk, and any other failure to write a directory, raises into a `BackupError`."""
+    try:
+        yield
+    except BackupError:
+        raise
+    except OSError as error:
+        raise BackupError(_unwritable(directory, error.strerror or str(error))) from error
+    except (StorageFullError, DiskFullError) as error:
+        raise BackupError(_unwritable(directory, _NO_SPACE)) from error
+
+
+def _unwritable(directory: Path, reason: str) -> str:
+    advice = " Make room on its disk and run the same command again: it clears what this one has left."
+    return f"{directory} cannot be written: {reason.rstrip('.')}.{advice if reason == _NO_SPACE else ''}"
 
 
 async def _chosen(place: Place, known: list[Known], wanted: Wanted) -> Backup:
@@ -185,8 +231,8 @@ async def _fetch_database(place: Place, chain: list[Known], directory: Path) -> 
         process.kill()
         process.wait()
     if process.returncode:
-        if "No space left" in said:
-            raise BackupError(f"{cluster} cannot be written: No space left on device.")
+        if _NO_SPACE in said:
+            raise OSError(errno.ENOSPC, _NO_SPACE, str(cluster))
         raise DamagedError(f"The backups in the store do not fit together: {said.splitlines()[-1] if said else ''}")
     await asyncio.to_thread(shutil.rmtree, directory / _PARTS)
     return cluster
@@ -201,8 +247,11 @@ async def _unpack(place: Place, backup: Backup, target: Path) -> None:
         try:
             async for chunk in chunks:
                 await asyncio.to_thread(unpacking.feed, chunk)
-        finally:
-            await asyncio.to_thread(unpacking.end)
+        except BaseException:
+            # Cut off here, the tar says nothing about what the store has.
+            await asyncio.to_thread(unpacking.give_up)
+            raise
+        await asyncio.to_thread(unpacking.end)
 
 
 class _Unpacking:
@@ -223,19 +272,23 @@ class _Unpacking:
             self._writing.write(data)
         except BrokenPipeError:
             self._thread.join()
-            raise self._problem() from self._error
+            self._require_success()
 
     def end(self) -> None:
-        """Wait until everything is unpacked."""
+        """Wait until everything is unpacked; raises OSError, and `DamagedError` for what is no whole tar."""
+        self.give_up()
+        self._require_success()
+
+    def give_up(self) -> None:
+        """Wait until what was fed is unpacked."""
         self._writing.close()
         self._thread.join()
-        if self._error is not None:
-            raise self._problem() from self._error
 
-    def _problem(self) -> BackupError:
+    def _require_success(self) -> None:
         if isinstance(self._error, OSError):
-            return BackupError(f"{self._directory} cannot be written: {self._error.strerror or self._error}.")
-        return DamagedError(f"The base backup in the store is damaged: {self._error}.")
+            raise self._error
+        if self._error is not None:
+            raise DamagedError(f"The base backup in the store is damaged: {self._error}.") from self._error
 
     def _run(self) -> None:
         try:
@@ -265,6 +318,8 @@ async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path) 
             raise BackupError(
                 f"The log in the store does not reach {wanted.at}: without --at the last moment is restored."
             ) from error
+        if _NO_SPACE in str(error):
+            raise OSError(errno.ENOSPC, _NO_SPACE, str(cluster)) from error
         raise BackupError(f"PostgreSQL could not replay its log: {error}") from error
     await asyncio.to_thread(shutil.rmtree, cluster / _WAL_FOLDER, ignore_errors=True)
     return restored
@@ -273,7 +328,7 @@ async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path) 
 def _recovery(wanted: Wanted) -> dict[str, str]:
     settings = {
         "archive_mode": "off",
-        "restore_command": f'cp "{_WAL_FOLDER}/%f" "%p"',
+        "restore_command": _FETCH,
         "recovery_target_timeline": "latest",
         "recovery_target_action": "promote",
         "hot_standby": "off",

@@ -48,6 +48,7 @@ class Status(NamedTuple):
             "spool_files": self.spool.files,
             "spool_bytes": self.spool.bytes,
             "spool_seconds": round(self.spool.seconds, 1),
+            "spool_unarchived": self.spool.unarchived,
             "problems": [str(one.report) for one in self.problems],
             "warnings": [str(one.report) for one in self.warnings],
         }
@@ -84,16 +85,7 @@ async def status(place: Place) -> Status:
         if sentence
     ]
     problems += _problems(known)
-    if spool.bytes > SPOOL_BYTES or spool.seconds > SPOOL_SECONDS:
-        problems.append(
-            _trouble(
-                "spool",
-                f"{spool.files} files of the log, {spool.bytes} bytes, have waited for {spool.seconds:.0f} s for the"
-                " store.",
-                "Start the server if none runs; else its log says why the store does not accept them (backups are held"
-                " up).",
-            )
-        )
+    problems += spool_problems(spool)
     warnings = _warnings(known)
     if _is_on_same_disk(place):
         warnings.append(
@@ -108,6 +100,20 @@ async def status(place: Place) -> Status:
 
 def _trouble(topic: Literal["store", "age", "proof", "spool", "key"], sentence: str, fix: str) -> Trouble:
     return Trouble(topic, Report(sentence, fix))
+
+
+def spool_problems(spool: wal.Spool) -> list[Trouble]:
+    """Return what is wrong with what waits for the store, which is known also while the store is away."""
+    if spool.bytes <= SPOOL_BYTES and spool.seconds <= SPOOL_SECONDS:
+        return []
+    sentence = (
+        f"{spool.files} files of the log, {spool.bytes} bytes, have waited for {spool.seconds:.0f} s for the store."
+    )
+    if spool.unarchived:
+        sentence += f" PostgreSQL could not archive {spool.unarchived} of them."
+        return [_trouble("spool", sentence, "Make room on its disk if that is full; postgres.log says why it cannot.")]
+    fix = "Start the server if none runs; else its log says why the store does not accept them (backups are held up)."
+    return [_trouble("spool", sentence, fix)]
 
 
 def _problems(known: list[Known]) -> list[Trouble]:

@@ -3,6 +3,10 @@
 PostgreSQL's `basic_archive` writes each finished segment durably into the spool, a folder of the cluster that base
 backups leave out. From there it is compressed, encrypted and stored under its own name, in the order of the log, and
 then deleted. Who may ship holds a lock on the spool, so that a server and a command can try at any time.
+
+While the store is away the segments are compressed in the spool: `archive_timeout` ends one each minute, which is
+16 MiB of almost nothing on a quiet server, and would take a gigabyte an hour. What is left grows with what is written,
+until writes are rejected for want of disk space (`write_reserve_bytes`).
 """
 
 from __future__ import annotations
@@ -23,12 +27,19 @@ from pilotis.backup.encryption import BackupKey
 from pilotis.backup.errors import BackupError, DamagedError
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.embedded.cluster import WAL_SPOOL
+from pilotis.kit.disk import sync_directory, sync_file
 
 FOLDER = "wal"
 _LOCK = "pilotis.lock"
+_COMPRESSED = ".zlib"
+_NEW = "pilotis.new"
+_READY = ".ready"
+ARCHIVED_SECONDS = 10.0
+"""In what time PostgreSQL writes a segment to the spool, unless something keeps it from that."""
 _NAME = re.compile(r"[0-9A-F]{24}|[0-9A-F]{8}\.history|[0-9A-F]{24}\.[0-9A-F]{8}\.backup")
 _SEGMENT = re.compile(r"[0-9a-f]{24}")
 SEGMENT_BYTES = 16 << 20
+_BLOCK_BYTES = 64 << 10
 _PER_LOG = (1 << 32) // SEGMENT_BYTES
 
 
@@ -37,11 +48,16 @@ class ForeignLogError(BackupError):
 
 
 class Spool(NamedTuple):
-    """What waits in the spool: the number of files, their bytes, and for how many seconds the oldest has waited."""
+    """What waits for the store: the number of files, their bytes, and for how many seconds the oldest has waited.
+
+    `unarchived` of the files are not in the spool: for some seconds PostgreSQL could not write them there, for example
+    because the disk is full.
+    """
 
     files: int
     bytes: int
     seconds: float
+    unarchived: int
 
 
 def spool_of(cluster: Path) -> Path:
@@ -51,12 +67,20 @@ def spool_of(cluster: Path) -> Path:
 
 def waiting(cluster: Path) -> Spool:
     """Return what waits."""
-    found = []
+    since, size, unarchived = [], 0, 0
     for name in _names(cluster):
         with suppress(FileNotFoundError):
-            found.append((spool_of(cluster) / name).stat())
-    oldest = min((one.st_mtime for one in found), default=time.time())
-    return Spool(len(found), sum(one.st_size for one in found), max(0.0, time.time() - oldest))
+            status = (spool_of(cluster) / name).stat()
+            since.append(status.st_mtime)
+            size += status.st_size
+    for name in _listed(cluster / "pg_wal" / "archive_status"):
+        if name.endswith(_READY) and _NAME.fullmatch(name.removesuffix(_READY)):
+            with suppress(FileNotFoundError):
+                marked_at = (cluster / "pg_wal" / "archive_status" / name).stat().st_mtime
+                size += (cluster / "pg_wal" / name.removesuffix(_READY)).stat().st_size
+                since.append(marked_at)
+                unarchived += time.time() - marked_at > ARCHIVED_SECONDS
+    return Spool(len(since), size, max(0.0, time.time() - min(since, default=time.time())), unarchived)
 
 
 @contextmanager
@@ -81,8 +105,9 @@ async def ship(cluster: Path, store: BlobStore, key: BackupKey) -> int:
     Call it with the lock. Raises `ForeignLogError`, and what the store raises; then the rest waits.
     """
     folder, count = key.of(FOLDER), 0
-    for name in _names(cluster):
-        path = spool_of(cluster) / name
+    for file_name in _names(cluster):
+        path = spool_of(cluster) / file_name
+        name = file_name.removesuffix(_COMPRESSED)
         place = f"{FOLDER}/{name.lower()}"
         data = await asyncio.to_thread(_read, path)
         if await store.stat(place) is not None:
@@ -96,6 +121,33 @@ async def ship(cluster: Path, store: BlobStore, key: BackupKey) -> int:
             await streams.put(store, place, sealed)
         path.unlink()
         count += 1
+    return count
+
+
+def compress(cluster: Path) -> int:
+    """Compress the segments in the spool, and return how many that were. Call it with the lock; raises OSError.
+
+    A segment is there under one of its names at any time, and both are the same if there are two.
+    """
+    spool, count = spool_of(cluster), 0
+    for name in _names(cluster):
+        if _SEGMENT.fullmatch(name.lower()):
+            new = spool / _NEW
+            new.unlink(missing_ok=True)
+            try:
+                # Created exclusively and renamed: the folder belongs to a user whose links root must not follow.
+                with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(zlib.compress(_read(spool / name), 1))
+                    file.flush()
+                    sync_file(file.fileno())
+                os.utime(new, ns=((status := (spool / name).stat()).st_atime_ns, status.st_mtime_ns))
+                new.replace(spool / f"{name}{_COMPRESSED}")
+            except OSError:
+                new.unlink(missing_ok=True)
+                raise
+            sync_directory(spool)
+            (spool / name).unlink()
+            count += 1
     return count
 
 
@@ -113,7 +165,7 @@ async def restore_to(folder: Path, store: BlobStore, key: BackupKey, first: str)
     _require_no_gap(first.lower(), {name[8:] for name in names if _SEGMENT.fullmatch(name)})
     for name in names:
         data = await _opened(store, key, name)
-        await asyncio.to_thread((folder / _file_name(name)).write_bytes, data)
+        await asyncio.to_thread(_write_sparse, folder / _file_name(name), data)
     return next((name for name in reversed(names) if _SEGMENT.fullmatch(name)), None)
 
 
@@ -172,17 +224,33 @@ async def _opened(store: BlobStore, key: BackupKey, name: str) -> bytes:
 
 def _names(cluster: Path) -> list[str]:
     """Return the files in the spool in the order of the log: histories first, which a new timeline begins with."""
-    try:
-        names = os.listdir(spool_of(cluster))  # noqa: PTH208
-    except FileNotFoundError:
-        return []
-    found = [name for name in names if _NAME.fullmatch(name)]
+    found = [name for name in _listed(spool_of(cluster)) if _NAME.fullmatch(name.removesuffix(_COMPRESSED))]
     return sorted(found, key=lambda name: (name[:8], not name.endswith(".history"), name))
 
 
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except FileNotFoundError:
+        return []
+
+
 def _read(path: Path) -> bytes:
+    """Return the bytes of a file in the spool, which may be compressed there."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-        return file.read()
+        data = file.read()
+    return zlib.decompress(data) if path.suffix == _COMPRESSED else data
+
+
+def _write_sparse(path: Path, data: bytes) -> None:
+    """Write a file, in which blocks of zeros take no room: most of a segment that `archive_timeout` ended early."""
+    with path.open("xb") as file:
+        for at in range(0, len(data), _BLOCK_BYTES):
+            block = data[at : at + _BLOCK_BYTES]
+            if block.strip(b"\0"):
+                file.seek(at)
+                file.write(block)
+        file.truncate(len(data))
 
 
 def _file_name(name: str) -> str:
