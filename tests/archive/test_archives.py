@@ -4,12 +4,14 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pilotis.archive.feature import declared
+from pilotis.archive.format import ArchiveReader
 from pilotis.kit.archiving import Copied
 from pilotis.server import FEATURES
 from tests import commands
@@ -19,6 +21,7 @@ from tests.conftest import new_app
 from tests.services import connected
 from tests.support import App, Server
 from tests.waiting import until, wait_until
+from tests.whole import sample
 
 
 @pytest.fixture(scope="module")
@@ -145,18 +148,45 @@ async def test_an_import_that_was_killed_leaves_no_app_and_runs_again(shop: Shop
     apps = await run_sql(server, "select count(*) from pilotis.apps")
     working = "select count(*) from pg_stat_activity where application_name = 'pilotis archive'"
 
-    def kill() -> None:
+    stored = {path for path in (server.data_dir / "blobs").rglob("*") if path.is_file()}
+
+    def copies_files() -> bool:
+        return any(path not in stored for path in (server.data_dir / "blobs" / "objects").glob("blobs/*/*"))
+
+    def kill(is_due: Callable[[], Any]) -> None:
         process = subprocess.Popen([sys.executable, "-m", "pilotis", *words], stdout=subprocess.PIPE)
-        wait_until(lambda: asyncio.run(run_sql(server, working)) or process.poll() is not None)
+        wait_until(lambda: is_due() or process.poll() is not None)
         process.kill()
         process.communicate()
         wait_until(lambda: not asyncio.run(run_sql(server, working)))
 
-    await asyncio.to_thread(kill)
-    assert await run_sql(server, "select count(*) from pilotis.apps") == apps
+    for is_due in sample([lambda: asyncio.run(run_sql(server, working)), copies_files], 0.5):
+        await asyncio.to_thread(kill, is_due)
+        assert await run_sql(server, "select count(*) from pilotis.apps") == apps
     copy = app_of(server, await asyncio.to_thread(commands.run, *words))
     assert await run_sql(server, "select count(*) from pilotis.apps") == apps + 1
     assert copy.app_id != shop.app.app_id
+
+
+async def test_an_export_that_was_killed_leaves_no_archive_and_runs_again(shop: Shop, tmp_path: Path):
+    passphrase, archive = tmp_path / "passphrase", tmp_path / "shop.pilotis"
+    passphrase.write_text(PASSPHRASE)
+    words = ["app", "export", shop.app.app_id, "--to", str(archive), "--passphrase-file", str(passphrase)]
+    words += shop.app.server.place
+
+    def kill() -> None:
+        process = subprocess.Popen([sys.executable, "-m", "pilotis", *words], stdout=subprocess.PIPE)
+        wait_until(lambda: (tmp_path / "shop.pilotis.part").exists() or process.poll() is not None)
+        process.kill()
+        process.communicate()
+
+    await asyncio.to_thread(kill)
+    assert not archive.exists()
+    done = await asyncio.to_thread(commands.run, *words)
+    assert done.returncode == 0, done
+    assert not (tmp_path / "shop.pilotis.part").exists()
+    with archive.open("rb") as file:
+        assert ArchiveReader(file).whole("manifest.json", 1 << 20)
 
 
 async def test_a_table_that_changes_while_it_is_archived_makes_no_half_archive(

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pilotis.backup import catalogue
 from pilotis.backup.base import MAX_INCREMENTAL, why_not_incremental
 from pilotis.backup.catalogue import FORMAT, Backup, Known, Proof, chain
 from pilotis.backup.copying import ManifestFinder, _output
@@ -136,6 +137,11 @@ async def test_damage_below_is_damage_above_and_the_next_one_is_full(
             f"Backup {made[2]['backup_id']} is damaged."
         )
     shutil.rmtree(store / "objects" / "backups" / made[0]["backup_id"])
+    pruned = backup(where, "prune", status=1)
+    base = made[0]["backup_id"]
+    said = [f"Backup {one['backup_id']} cannot be restored. Backup {base}, on which" for one in made[1:]]
+    assert [sentence.startswith(said[at]) for at, sentence in enumerate(pruned["incomplete"])] == [True, True]
+    assert pruned["incomplete"][0] in str(backup(where, "status", status=1)["problems"])
     assert "on which" in backup(where, "verify", status=1)["error"]
     assert "on which" in backup(where, "restore", "--to", str(tmp_path / "new"), status=1)
 
@@ -244,6 +250,27 @@ def test_what_others_are_based_on_stays(day: int, kept: list[int]):
     old, rest = split(all_of_them, oldest)
     assert [one.backup.number for one in rest] == kept
     assert sorted(one.backup.number for one in [*old, *rest]) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("gone", "day", "old", "incomplete"),
+    [
+        (0, 4, [1, 2], []),  # what is old and based on nothing goes
+        (3, 4, [4], [5]),  # 2 is the newest from before that can be restored; 0 and 1 belong to it
+        (3, 9, [4, 5], []),
+        (0, 1, [1], [2]),
+    ],
+)
+def test_a_backup_without_its_base_is_named_and_the_others_are_pruned(
+    gone: int, day: int, old: list[int], incomplete: list[int]
+):
+    all_of_them = [known(number, based_on=None if number in (0, 3) else number - 1, days=number) for number in range(6)]
+    there = [one for one in all_of_them if one.backup.number != gone]
+    oldest = parse_rfc3339(f"2026-01-{1 + day:02}T12:00:00Z")
+    assert oldest is not None
+    deleted, kept = split(there, oldest)
+    assert [one.backup.number for one in deleted] == old
+    assert list(catalogue.incomplete(kept)) == [str(number) for number in incomplete]
 
 
 @pytest.mark.parametrize("chunk", [1, 511, 512, 513, 1 << 20])

@@ -204,6 +204,17 @@ def chain(known: Sequence[Known], backup: Backup) -> list[Known]:
     return found[::-1]
 
 
+def incomplete(known: Sequence[Known]) -> dict[str, str]:
+    """Return for each backup that cannot be restored, since one that it is based on is gone, a sentence about that."""
+    found = {}
+    for one in known:
+        try:
+            chain(known, one.backup)
+        except DamagedError as error:
+            found[one.backup.backup_id] = f"Backup {one.backup.backup_id} cannot be restored. {error}"
+    return found
+
+
 def note(data_dir: Path, backup: Backup) -> None:
     """Record in the data directory which backup is the newest."""
     new = data_dir / f"{NOTE}.new"

@@ -119,7 +119,8 @@ class Keeper:
         made = await base.create(place, self._connect_arguments, full=full)
         if made.why_full:
             _log.info("backup is a full one", reason=made.why_full)
-        await prune(place)
+        for sentence in (await prune(place)).incomplete:
+            _log.warning("backup is incomplete", reason=sentence)
 
     async def _rehearse(self, place: Place) -> None:
         done = await proof.rehearse(place, await place.catalogue.find(None))

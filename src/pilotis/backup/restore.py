@@ -40,6 +40,7 @@ from pilotis.kit.clock import optional_rfc3339, parse_rfc3339
 from pilotis.kit.crypto import fingerprint
 from pilotis.kit.disk import size_of, sync_filesystem
 from pilotis.kit.errors import StorageFullError
+from pilotis.kit.scratch import remove_remains
 from pilotis.security.sessions.store import end_all
 from pilotis.serve.quiet import QUIET_FILE
 
@@ -85,8 +86,10 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 async def require_room(place: Place, known: Known, *, with_files: bool) -> None:
     """Raise `BackupError` unless the server's disk has room for a restore beside it, which would else stop its writes.
 
-    How large the database and the files are now says how large the restored ones will be.
+    What killed ones have left is deleted first. How large the database and the files are now says how large the
+    restored ones will be.
     """
+    await asyncio.to_thread(remove_remains, place.data_dir)
     cluster = await asyncio.to_thread(size_of, place.cluster)
     links = known.backup.kind == "full" or known.backup.postgres >= _LINKS_SINCE
     needed = (cluster if links else 2 * cluster) + place.settings.write_reserve_bytes

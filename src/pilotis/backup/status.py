@@ -134,7 +134,7 @@ def _problems(known: list[Known]) -> list[Trouble]:
         for one in known
         if one.proof.error
     ]
-    return found
+    return found + [_trouble("proof", sentence, makes) for sentence in catalogue.incomplete(known).values()]
 
 
 def _warnings(known: list[Known]) -> list[Trouble]:

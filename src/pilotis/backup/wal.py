@@ -4,9 +4,9 @@ PostgreSQL's `basic_archive` writes each finished segment durably into the spool
 backups leave out. From there it is compressed, encrypted and stored under its own name, in the order of the log, and
 then deleted. Who may ship holds a lock on the spool, so that a server and a command can try at any time.
 
-While the store is away the segments are compressed in the spool: `archive_timeout` ends one each minute, which is
-16 MiB of almost nothing on a quiet server, and would take a gigabyte an hour. What is left grows with what is written,
-until writes are rejected for want of disk space (`write_reserve_bytes`).
+While the store is away the segments are compressed in the spool: `archive_timeout` ends one in each minute in which
+something is written, 16 MiB of almost nothing on a quiet server, and a gigabyte an hour. What is left grows with what
+is written, until writes are rejected for want of disk space (`write_reserve_bytes`).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def create(place: Command, full: bool) -> Outcome:
 
     async def work(at: Place, arguments: dict[str, Any]) -> Outcome:
         made, why_full = await base.create(at, arguments, full=full)
-        await prune(at)
+        incomplete = (await prune(at)).incomplete
         based = f" It has what changed since {made.based_on}." if made.based_on else ""
         said = [
             f"Backup {made.backup_id}, {made.kind}: {made.bytes} bytes and {made.files} files.{based} It is unproven"
@@ -54,6 +54,7 @@ def create(place: Command, full: bool) -> Outcome:
         ]
         if why_full:
             said.append(f"It is a full one. {why_full}")
+        said += incomplete
         if at.key_is_new:
             said.append(
                 f"The backup key is in {keys.path_of(at.settings)}. Copy it, and the master key, to a place of their"
@@ -120,7 +121,7 @@ def prune(place: Command) -> Outcome:
 
     done = _run(place, work)
     text = f"Deleted {len(done.backup_ids)} backups, {done.segments} segments of the log and {done.files} files."
-    return Outcome(done._asdict(), [text])
+    return Outcome(done._asdict(), [text, *done.incomplete], int(bool(done.incomplete)))
 
 
 @command(backup)
