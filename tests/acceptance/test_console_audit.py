@@ -443,6 +443,11 @@ async def _delete_branch(app: App, console: httpx.AsyncClient) -> httpx.Response
     return await console.delete(f"/apps/{app.app_id}/branches/{branch.app_id}")
 
 
+async def _delete_archive_schedule(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    await console.put(f"/apps/{app.app_id}/archive-schedule", json={"cron": "@daily"})
+    return await console.delete(f"/apps/{app.app_id}/archive-schedule")
+
+
 async def _merge_branch(app: App, console: httpx.AsyncClient) -> httpx.Response:
     branch = await branch_of(app)
     await branch.table({"a": "int"}, title="new")
@@ -471,6 +476,11 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
         lambda app, console: console.post(f"/apps/{app.app_id}/archives", json={}),
     ),
     "DELETE /v1/apps/:app_id/archives/:archive_id": ("app.archive_delete", _delete_archive),
+    "PUT /v1/apps/:app_id/archive-schedule": (
+        "app.archive_schedule",
+        lambda app, console: console.put(f"/apps/{app.app_id}/archive-schedule", json={"cron": "@daily"}),
+    ),
+    "DELETE /v1/apps/:app_id/archive-schedule": ("app.archive_unschedule", _delete_archive_schedule),
     "POST /v1/apps/:app_id/branches": (
         "branch.create",
         lambda app, console: console.post(f"/apps/{app.app_id}/branches", json={"name": "pr-17"}),

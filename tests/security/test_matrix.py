@@ -365,8 +365,8 @@ PAST_THE_GATE |= {"RowEndpoints.upsert": 201}
 PAST_THE_GATE |= {"AuditEndpoints.targets": 400}
 # No branch has such a name, and what differs has another digest.
 PAST_THE_GATE |= {"BranchEndpoints.create": 400, "BranchEndpoints.merge": 409}
-# A passphrase of one character is none, and what is sent is no form.
-PAST_THE_GATE |= {"ArchiveEndpoints.create": 400, "ArchiveEndpoints.import_": 415}
+# A passphrase of one character is none, what is sent is no form, and a text is no time.
+PAST_THE_GATE |= {"ArchiveEndpoints.create": 400, "ArchiveEndpoints.import_": 415, "ArchiveEndpoints.put_schedule": 400}
 # A deploy answers 201, and 202 or 200 in cases of their own.
 PAST_THE_GATE |= {"WebDeployEndpoints.deploy": 201, "WebConsoleEndpoints.deploy": 201}
 PAST_THE_GATE |= {"WebDeployEndpoints.deploy_incremental": 201, "WebConsoleEndpoints.deploy_incremental": 201}

@@ -788,6 +788,11 @@ async def prepare(operator: Operator, server: Server, tenant: Tenant, endpoint: 
             path = f"/v1/apps/{tenant.app.app_id}/tables/{tenant.table_id}/unique"
             made = await console.post(path, json={"columns": ["name"]})
         assert made.status_code == 201, made.text
+    if endpoint.operation_id in {"ArchiveEndpoints.read_schedule", "ArchiveEndpoints.delete_schedule"}:
+        bearer = {"Authorization": f"Bearer {tenant.owner['access_token']}"}
+        async with plain_client(server.url, **bearer) as console:
+            made = await console.put(f"/v1/apps/{tenant.app.app_id}/archive-schedule", json={"cron": "@daily"})
+        assert made.status_code == 200, made.text
     if endpoint.operation_id == "EventTypeEndpoints.publish":
         await _event_type(operator, tenant, endpoint)
     if endpoint.operation_id.startswith("WorkflowTriggerEndpoints.") and not endpoint.operation_id.endswith("create"):

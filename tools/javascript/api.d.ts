@@ -153,6 +153,7 @@ declare namespace Api {
     status: "completed" | "failed" | "pending";
     created_at: string;
     ended_at: string | null;
+    is_scheduled: boolean;
     has_passphrase: boolean;
     with_secrets: boolean;
     bytes: number | null;
@@ -234,6 +235,15 @@ declare namespace Api {
   interface ArchiveLink {
     url: string;
     expires_at: string;
+  }
+  interface ArchiveSchedule {
+    cron: string;
+    timezone: string | null;
+    keep: number;
+    has_passphrase: boolean;
+    with_secrets: boolean;
+    next_run_at: string | null;
+    last_run_at: string | null;
   }
   interface AskAnswer {
     domain: string;
@@ -2929,6 +2939,7 @@ declare namespace Api {
     "DELETE /v1/apps/{}": Deleted;
     "DELETE /v1/apps/{}/account-settings/logo": Deleted;
     "DELETE /v1/apps/{}/ai-provider": DeletedAiProvider;
+    "DELETE /v1/apps/{}/archive-schedule": Deleted;
     "DELETE /v1/apps/{}/archives/{}": Deleted;
     "DELETE /v1/apps/{}/branches/{}": Deleted;
     "DELETE /v1/apps/{}/dead-jobs/{}": DeadJobResult;
@@ -3027,6 +3038,7 @@ declare namespace Api {
     "GET /v1/apps/{}": App;
     "GET /v1/apps/{}/account-settings": AppAccountSettings;
     "GET /v1/apps/{}/ai-provider": AiProvider;
+    "GET /v1/apps/{}/archive-schedule": ArchiveSchedule;
     "GET /v1/apps/{}/archives": AppArchiveList;
     "GET /v1/apps/{}/archives/{}": AppArchive;
     "GET /v1/apps/{}/attention": Attention;
@@ -3365,6 +3377,7 @@ declare namespace Api {
     "POST /v1/triggers/{}": Triggered;
     "PUT /v1/apps/{}/account-settings/logo": AppAccountSettings;
     "PUT /v1/apps/{}/ai-provider": AiProvider;
+    "PUT /v1/apps/{}/archive-schedule": ArchiveSchedule;
     "PUT /v1/apps/{}/auth-settings": AuthSettings;
     "PUT /v1/apps/{}/channels": ChannelPatterns;
     "PUT /v1/apps/{}/env/{}": Variable;

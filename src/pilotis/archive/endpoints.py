@@ -10,13 +10,23 @@ from pilotis.archive.errors import (
     ArchiveNotFoundError,
     ArchiveNotReadyError,
     ArchivePendingError,
+    ArchiveScheduleNotFoundError,
     ImportsBusyError,
 )
 from pilotis.archive.imports import AppImports
 from pilotis.archive.requested import CONTENT_TYPE, RequestedArchives
-from pilotis.archive.types import AppArchive, AppArchiveList, AppImport, ArchiveLink, NewArchive
+from pilotis.archive.scheduled import ScheduledArchives
+from pilotis.archive.types import (
+    AppArchive,
+    AppArchiveList,
+    AppImport,
+    ArchiveLink,
+    ArchiveSchedule,
+    NewArchive,
+    NewArchiveSchedule,
+)
 from pilotis.blobs.errors import BlobStoreUnavailableError
-from pilotis.http.api.endpoint import Endpoints, delete, get, post
+from pilotis.http.api.endpoint import Endpoints, delete, get, post, put
 from pilotis.http.api.multipart import MalformedMultipartError, Multipart
 from pilotis.http.api.principals import Access, AppUser, ReauthenticationRequiredError
 from pilotis.http.api.request import Call
@@ -28,13 +38,15 @@ from pilotis.users.service import AppCreationNotAllowedError
 
 _ALL = "/v1/apps/:app_id/archives"
 _ONE = f"{_ALL}/:archive_id"
+_SCHEDULE = "/v1/apps/:app_id/archive-schedule"
 
 
 class ArchiveEndpoints(Endpoints, tag="Archives"):
     """Archives of apps, and apps made of archives."""
 
-    def __init__(self, archives: RequestedArchives, imports: AppImports) -> None:
+    def __init__(self, archives: RequestedArchives, scheduled: ScheduledArchives, imports: AppImports) -> None:
         self._archives = archives
+        self._scheduled = scheduled
         self._imports = imports
 
     @post(
@@ -49,9 +61,30 @@ class ArchiveEndpoints(Endpoints, tag="Archives"):
         """Write an archive of the app: one file with everything of it, which any server can import.
 
         It is written in the background while requests go on; read it until it is `completed`. There is one at a time,
-        and the newest 7 are kept. Whoever has the file and the passphrase has all that the app has, so only owners may.
+        and the newest 7 are kept, besides those of a schedule. Whoever has the file and the passphrase has all that the
+        app has, so only owners may.
         """
         return await self._archives.ask(call.app, call.actor, UUID(call.new_id()), body)
+
+    @get(_SCHEDULE, access=Access.APP_OWNER, errors=[ArchiveScheduleNotFoundError])
+    async def read_schedule(self, call: Call, app_id: UUID) -> ArchiveSchedule:
+        """Read when archives of the app are made, and how many of them are kept."""
+        return await self._scheduled.read(call.app)
+
+    @put(_SCHEDULE, access=Access.APP_OWNER_FRESH, errors=[ReauthenticationRequiredError, ValidationError])
+    async def put_schedule(self, call: Call, app_id: UUID, body: NewArchiveSchedule) -> ArchiveSchedule:
+        """Have an archive of the app made at set times, once an hour at most, and keep the newest ones.
+
+        One that cannot be made, because the app has secrets and the schedule no passphrase for example, is listed as
+        `failed` with the reason. If one is still being written, the next one is left out.
+        """
+        return await self._scheduled.put(call.app, call.actor, body)
+
+    @delete(_SCHEDULE, access=Access.APP_OWNER, errors=[ArchiveScheduleNotFoundError])
+    async def delete_schedule(self, call: Call, app_id: UUID) -> Deleted:
+        """Make no more archives at set times. Those that there are stay."""
+        await self._scheduled.delete(call.app, call.actor)
+        return Deleted("Schedule deleted.", app_id)
 
     @get(_ALL, access=Access.APP_OWNER)
     async def list(self, call: Call, app_id: UUID, query: Whole) -> AppArchiveList:

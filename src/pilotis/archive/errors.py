@@ -36,6 +36,13 @@ class ArchiveNotFoundError(NotFoundError):
     message = "The archive does not exist."
 
 
+class ArchiveScheduleNotFoundError(NotFoundError):
+    """404: no archives of the app are made at set times."""
+
+    code = "ARCHIVE_SCHEDULE_NOT_FOUND"
+    message = "The app has no schedule for archives. Set one with PUT."
+
+
 class ArchivePendingError(ConflictError):
     """409: an archive of the app is being written; there is one at a time."""
 

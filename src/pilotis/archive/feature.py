@@ -12,6 +12,7 @@ from pilotis.apps.feature import AppsFeature
 from pilotis.archive.endpoints import ArchiveEndpoints
 from pilotis.archive.imports import AppImports
 from pilotis.archive.requested import RequestedArchives
+from pilotis.archive.scheduled import ScheduledArchives
 from pilotis.archive.service import Archives
 from pilotis.archive.writer import Sources
 from pilotis.data.indexes.feature import IndexesFeature
@@ -73,6 +74,7 @@ class ArchiveFeature(Feature, frozen=True, kw_only=True, eq=False):
     described = (ArchiveEndpoints,)
     archived: ClassVar[Archived] = {
         "app_archives": LeftOut("an archive has no archives"),
+        "archive_schedules": LeftOut("what acts at times is switched on again at the copy"),
         "branches": LeftOut("branches are of the server that has them"),
         "jobs": LeftOut("work is done by the server that was asked for it"),
         "lanes": LeftOut("work is done by the server that was asked for it"),
@@ -80,6 +82,7 @@ class ArchiveFeature(Feature, frozen=True, kw_only=True, eq=False):
     }
 
     archives: Archives
+    scheduled: ScheduledArchives
 
 
 def declared() -> Mapping[str, Copied | LeftOut]:
@@ -110,11 +113,13 @@ def feature(
         floor.base_url,
         folder,
     )
+    scheduled = ScheduledArchives(floor.database, requested, floor.secrets)
     imports = AppImports(floor.database, apps.apps, archives, floor.room, floor.limits.archive_bytes, folder)
     return ArchiveFeature(
         name="archive",
-        endpoints=[ArchiveEndpoints(requested, imports)],
+        endpoints=[ArchiveEndpoints(requested, scheduled, imports)],
         jobs=[requested.kind],
+        schedules=[scheduled.kind],
         periodic=[
             on_connection(floor.database, "archives.expire", 24 * 3600, imports.delete_old),
             on_connection(floor.database, "archives.fail_lost", 24 * 3600, requested.fail_lost),
@@ -122,4 +127,5 @@ def feature(
         start=imports.start,
         close=imports.stop,
         archives=archives,
+        scheduled=scheduled,
     )

@@ -24,6 +24,7 @@ class ArchiveRow(msgspec.Struct, frozen=True, kw_only=True):
     state: ArchiveStatus
     created_at: datetime
     ended_at: datetime | None
+    is_scheduled: bool
     has_passphrase: bool
     with_secrets: bool
     bytes: int | None
@@ -39,6 +40,7 @@ class PendingArchive(msgspec.Struct, frozen=True, kw_only=True):
 
     passphrase: bytes | None
     with_secrets: bool
+    is_scheduled: bool
 
 
 class ImportRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,19 +63,26 @@ class ImportRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def insert(
-    connection: Connection, app_id: UUID, archive_id: UUID, passphrase: bytes | None, *, with_secrets: bool
+    connection: Connection,
+    app_id: UUID,
+    archive_id: UUID,
+    passphrase: bytes | None,
+    *,
+    with_secrets: bool,
+    is_scheduled: bool = False,
 ) -> bool:
     """Add an archive that is to be written; False if the app has one already."""
     inserted = await connection.fetchval(
         """
-        insert into pilotis.app_archives (app_id, archive_id, passphrase, has_passphrase, with_secrets)
-        values ($1, $2, $3::bytea, $3::bytea is not null, $4)
+        insert into pilotis.app_archives (app_id, archive_id, passphrase, has_passphrase, with_secrets, is_scheduled)
+        values ($1, $2, $3::bytea, $3::bytea is not null, $4, $5)
         on conflict (app_id) where state = 'pending' do nothing returning true
         """,
         app_id,
         archive_id,
         passphrase,
         with_secrets,
+        is_scheduled,
     )
     return bool(inserted)
 
@@ -100,13 +109,13 @@ async def pending(connection: TenantDatabase, app_id: UUID, archive_id: UUID) ->
     """Return what is needed to write an archive; None if that has ended, or it was deleted."""
     row = await connection.fetchrow(
         """
-        select passphrase, with_secrets from pilotis.app_archives
+        select passphrase, with_secrets, is_scheduled from pilotis.app_archives
         where app_id = $1 and archive_id = $2 and state = 'pending'
         """,
         app_id,
         archive_id,
     )
-    return PendingArchive(passphrase=row["passphrase"], with_secrets=row["with_secrets"]) if row is not None else None
+    return PendingArchive(**row) if row is not None else None
 
 
 async def complete(connection: Connection, app_id: UUID, archive_id: UUID, made: Exported) -> bool:
@@ -161,17 +170,23 @@ async def delete(connection: Connection, app_id: UUID, archive_id: UUID) -> bool
     return bool(gone)
 
 
-async def delete_oldest(connection: Connection, app_id: UUID, keep: int) -> Sequence[UUID]:
-    """Delete all but the newest archives that have ended, and return their ids."""
+async def delete_oldest(connection: Connection, app_id: UUID, keep: int, *, is_scheduled: bool) -> Sequence[UUID]:
+    """Delete all but the newest archives that were made at the times of a schedule, or for requests; return their ids.
+
+    Those that failed are counted by themselves: however often it fails, what was completed before stays.
+    """
     rows = await connection.fetch(
         """
-        delete from pilotis.app_archives where app_id = $1 and state <> 'pending' and archive_id in (
-            select archive_id from pilotis.app_archives where app_id = $1 and state <> 'pending'
-            order by archive_id desc offset $2
+        delete from pilotis.app_archives where app_id = $1 and archive_id in (
+            select archive_id from (
+                select archive_id, row_number() over (partition by state order by archive_id desc) as place
+                from pilotis.app_archives where app_id = $1 and is_scheduled = $3 and state <> 'pending'
+            ) ended where place > $2
         ) returning archive_id
         """,
         app_id,
         keep,
+        is_scheduled,
     )
     return [row["archive_id"] for row in rows]
 

@@ -18,6 +18,7 @@ from asyncpg import Connection
 
 from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.archive import request_store as store
+from pilotis.archive import schedule_store
 from pilotis.archive.errors import (
     ArchiveKeyError,
     ArchiveLinkInvalidError,
@@ -25,7 +26,7 @@ from pilotis.archive.errors import (
     ArchiveNotReadyError,
     ArchivePendingError,
 )
-from pilotis.archive.request_store import ArchiveRow
+from pilotis.archive.request_store import ArchiveRow, PendingArchive
 from pilotis.archive.service import Archives
 from pilotis.archive.types import AppArchive, AppArchiveList, ArchiveLink, NewArchive
 from pilotis.blobs.protocol import BlobStore
@@ -35,6 +36,7 @@ from pilotis.jobs.kinds import Job, JobKind, LeaseLostError
 from pilotis.jobs.queue import Jobs
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import PilotisError
+from pilotis.kit.ids import uuid7
 from pilotis.kit.scratch import scratch
 from pilotis.security import single_use
 from pilotis.security.audit.service import record
@@ -45,6 +47,8 @@ from pilotis.users.service import UserInactiveError, Users
 CONTENT_TYPE = "application/vnd.pilotis.archive"
 LINK_LIFETIME = timedelta(seconds=60)
 LINK_PREFIX = "ar_"
+SCHEDULED = "schedule"
+"""What the encryption of a schedule's passphrase names, which is that of each of its archives."""
 _LINK = "archive"
 _GAPS = (5.0, 60.0, 600.0)
 _SECONDS = 6 * 3600.0
@@ -125,6 +129,23 @@ class RequestedArchives:
             )
         return await self.read(app, archive_id)
 
+    async def ask_scheduled(
+        self, connection: Connection, app_id: UUID, passphrase: bytes | None, *, with_secrets: bool
+    ) -> bool:
+        """Have an archive written at the time of a schedule; False if one is being written.
+
+        The passphrase is the encrypted one of the schedule.
+        """
+        archive_id = uuid7()
+        if not await store.insert(
+            connection, app_id, archive_id, passphrase, with_secrets=with_secrets, is_scheduled=True
+        ):
+            return False
+        await self._jobs.enqueue(
+            connection, self.kind, app_id, ArchiveJob(archive_id), key=str(archive_id), subject=str(archive_id)
+        )
+        return True
+
     async def list(self, app: AppInfo) -> AppArchiveList:
         """Return the archives of an app, the newest first."""
         rows = await store.archives(self._database.of(app.app_id), app.app_id)
@@ -191,16 +212,16 @@ class RequestedArchives:
         wanted = await store.pending(self._database.of(app_id), app_id, archive_id)
         if wanted is None:
             return
+        app = None
         try:
             async with asyncio.timeout(_SECONDS):
                 app = await self._apps.by_id(app_id)
                 passphrase = None
                 if wanted.passphrase is not None:
                     secrets = await self._secrets.app(app_id)
-                    passphrase = secrets.decrypt(
-                        Purpose.ARCHIVE_PASSPHRASE, str(archive_id), wanted.passphrase
-                    ).decode()
-                await self._write(job, app, passphrase, with_secrets=wanted.with_secrets)
+                    named = SCHEDULED if wanted.is_scheduled else str(archive_id)
+                    passphrase = secrets.decrypt(Purpose.ARCHIVE_PASSPHRASE, named, wanted.passphrase).decode()
+                await self._write(job, app, passphrase, wanted)
         except LeaseLostError:
             raise
         except Exception as error:
@@ -210,28 +231,38 @@ class RequestedArchives:
                 _log.exception("archive failed", app_id=str(app_id), archive_id=str(archive_id))
             async with job.transaction() as connection:
                 await store.fail(connection, app_id, archive_id, _sentence(error))
+                if app is not None:
+                    await _delete_oldest(connection, app, wanted)
                 await job.finish(connection)
 
-    async def _write(self, job: Job[ArchiveJob], app: AppInfo, passphrase: str | None, *, with_secrets: bool) -> None:
+    async def _write(self, job: Job[ArchiveJob], app: AppInfo, passphrase: str | None, wanted: PendingArchive) -> None:
         app_id, archive_id = app.app_id, job.payload.archive_id
         key = blob_key(app_id, archive_id)
         async with scratch(self._folder) as folder:
             path = folder / "app.pilotis"
-            made = await self._archives.write(app_id, path, passphrase, with_secrets=with_secrets)
+            made = await self._archives.write(app_id, path, passphrase, with_secrets=wanted.with_secrets)
             job.require_lease()
             with await asyncio.to_thread(path.open, "rb") as file:
                 await self._blobs.put(key, _pieces(file), size=made.bytes, content_type=CONTENT_TYPE)
         async with job.transaction() as connection:
             if not await store.complete(connection, app_id, archive_id, made):
                 await store.mark_for_deletion(connection, app_id, [key])
-            old = await store.delete_oldest(connection, app_id, app.limits.app_archives)
-            await store.mark_for_deletion(connection, app_id, [blob_key(app_id, one) for one in old])
+            await _delete_oldest(connection, app, wanted)
             await job.finish(connection)
 
 
 def blob_key(app_id: UUID, archive_id: UUID) -> str:
     """Return the key of an archive in the object store."""
     return f"blobs/{app_id}/{archive_id}"
+
+
+async def _delete_oldest(connection: Connection, app: AppInfo, wanted: PendingArchive) -> None:
+    """Delete the oldest archives: a schedule says how many of its own stay, and the limit how many of the others do."""
+    keep = app.limits.app_archives
+    if wanted.is_scheduled and (schedule := await schedule_store.read(connection, app.app_id)) is not None:
+        keep = min(keep, schedule.keep)
+    old = await store.delete_oldest(connection, app.app_id, keep, is_scheduled=wanted.is_scheduled)
+    await store.mark_for_deletion(connection, app.app_id, [blob_key(app.app_id, one) for one in old])
 
 
 async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes]:
@@ -253,6 +284,7 @@ def _view(row: ArchiveRow) -> AppArchive:
         status=row.state,
         created_at=rfc3339(row.created_at),
         ended_at=optional_rfc3339(row.ended_at),
+        is_scheduled=row.is_scheduled,
         has_passphrase=row.has_passphrase,
         with_secrets=row.with_secrets,
         bytes=row.bytes,

@@ -117,14 +117,16 @@ class NewArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class AppArchive(msgspec.Struct, frozen=True, kw_only=True):
     """An archive of an app: `pending`, `completed` or `failed`; then `error` says why.
 
-    `bytes` is its size; with `tables`, `rows` and `files` it is null until the archive is completed. The bytes of
-    `missing_files` were deleted before they could be copied.
+    `is_scheduled` says that it was made at the time of a schedule. `bytes` is its size; with `tables`, `rows` and
+    `files` it is null until the archive is completed. The bytes of `missing_files` were deleted before they could be
+    copied.
     """
 
     id: UUID
     status: ArchiveStatus
     created_at: str
     ended_at: str | None
+    is_scheduled: bool
     has_passphrase: bool
     with_secrets: bool
     bytes: int | None
@@ -136,11 +138,40 @@ class AppArchive(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppArchiveList(msgspec.Struct, frozen=True, kw_only=True):
-    """The archives of an app, the newest first, and how many of them are kept."""
+    """The archives of an app, the newest first, and how many of those that owners ask for are kept.
+
+    A schedule says how many of its own are kept.
+    """
 
     data: list[AppArchive]
     total_count: int
     kept: int
+
+
+class NewArchiveSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When an archive is to be made: five fields of cron with one minute, or `@daily` and the like, in a time zone.
+
+    Of these archives the newest `keep` stay, at most as many as the limit `app_archives`. The passphrase is that of
+    each of them; the server stores it encrypted. Without the field the one of before stays, `null` deletes it.
+    """
+
+    cron: Annotated[str, msgspec.Meta(max_length=200, examples=["30 2 * * *"])]
+    timezone: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+    keep: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 7
+    passphrase: PassphraseText | msgspec.UnsetType | None = msgspec.UNSET
+    with_secrets: bool = True
+
+
+class ArchiveSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """When archives of an app are made, and how many of them are kept."""
+
+    cron: str
+    timezone: str | None
+    keep: int
+    has_passphrase: bool
+    with_secrets: bool
+    next_run_at: str | None
+    last_run_at: str | None
 
 
 class ArchiveLink(msgspec.Struct, frozen=True):

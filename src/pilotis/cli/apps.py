@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import click
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from pilotis.cli.command import Outcome, Place, command
@@ -123,6 +124,53 @@ def clone(place: Place, app_id: UUID, name: str, owner: str | None) -> Outcome:
 
     with _reported(folder):
         return _imported(place.run(work))
+
+
+@command(app, name="archive-schedule")
+@click.argument("app_id", type=click.UUID, metavar="APP", help="The app's id.")
+@click.option("--cron", metavar="TIMES", help="When: minute, hour, day, month, weekday, such as '30 2 * * *'.")
+@click.option("--timezone", metavar="ZONE", help="Of which time zone, such as Europe/Vienna. Default: UTC.")
+@click.option("--keep", type=click.IntRange(1, 1000), default=7, help="How many of them are kept. Default: 7.")
+@passphrase_option("It encrypts the key of secrets and encrypted columns.")
+@click.option("--without-secrets", is_flag=True, help="Leave secrets and the values of encrypted columns out.")
+@click.option("--off", is_flag=True, help="Make no more; those that there are stay.")
+async def archive_schedule(
+    on: Session,
+    app_id: UUID,
+    cron: str | None,
+    timezone: str | None,
+    keep: int,
+    passphrase_file: str | None,
+    without_secrets: bool,
+    off: bool,
+) -> Outcome:
+    """Have archives of an app made at set times, or say when they are. Owners download them in the console."""
+    from pilotis.archive.feature import ArchiveFeature
+    from pilotis.archive.types import NewArchiveSchedule
+    from pilotis.http.api.principals import OPERATOR
+
+    scheduled = on.features.get(ArchiveFeature).scheduled
+    found = await on.apps.by_id(app_id)
+    if off:
+        await scheduled.delete(found, OPERATOR)
+        return Outcome({"app_id": app_id, "cron": None}, ["No more archives of the app are made at set times."])
+    if cron is not None:
+        new = NewArchiveSchedule(
+            cron=cron,
+            timezone=timezone,
+            keep=keep,
+            passphrase=read_passphrase(passphrase_file) if passphrase_file else UNSET,
+            with_secrets=not without_secrets,
+        )
+        made = await scheduled.put(found, OPERATOR, new)
+    else:
+        made = await scheduled.read(found)
+    passphrase = " with a passphrase" if made.has_passphrase else "" if made.with_secrets else " without secrets"
+    text = (
+        f"Archives are made at {made.cron}, {made.timezone or 'UTC'},{passphrase} and the newest {made.keep} are kept;"
+        f" the next one on {made.next_run_at}."
+    )
+    return Outcome({"app_id": app_id, **asdict(made)}, [text])
 
 
 @command(app)

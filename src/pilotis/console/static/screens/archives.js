@@ -6,6 +6,7 @@ import { appId, loadApps, may, onApp } from "../state/app.js";
 import { go } from "../state/router.js";
 import { moment, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
+import { ArchiveSchedule } from "./archive-schedule.js";
 import {
   Bones,
   Button,
@@ -69,6 +70,7 @@ export function Archives() {
             </ul>`}
       ${data && data.data.length > 0 && html`<p class="soft s12 pad">${t.archives.kept(data.kept)}</p>`}
     </section>
+    ${data && html`<${ArchiveSchedule} most=${data.kept || 1} />`}
     <section class="slab pad">
       <h2>${t.archives.import}</h2>
       <p class="soft s13">${t.archives.importText}</p>
@@ -96,6 +98,7 @@ export function Archives() {
 /** @param {{archive: Api.AppArchive, download: () => void, remove: () => void}} props */
 function Archive({ archive, download, remove }) {
   const notes = [
+    archive.is_scheduled && t.archives.bySchedule,
     archive.bytes !== null && size(archive.bytes),
     archive.rows !== null && t.rows(archive.rows),
     archive.files !== null && t.archives.files(archive.files),
