@@ -24,6 +24,7 @@ from pilotis.db.embedded.cluster import WAL_SPOOL
 from pilotis.kit.clock import now, parse_rfc3339
 from pilotis.settings import load
 from tests import commands, forked
+from tests.archive.test_routes import written
 from tests.backstage import run_sql
 from tests.blobs import swift
 from tests.conftest import first_console_user, new_app
@@ -126,6 +127,7 @@ async def test_a_destroyed_server_is_restored_to_a_moment(kind: str, tmp_path: P
     async with app.client() as client, listening(client, listens):
         await app.row(table_id, {"name": "before the backup"})
     storage, file = await _stored_file(app, "kept.txt")
+    assert (await written(app))["status"] == "completed"
     made = await backup_beside(server, "create")
     assert made["files"] == 1
     listens = {"id": "a", "table_id": table_id}
@@ -163,6 +165,10 @@ async def test_a_destroyed_server_is_restored_to_a_moment(kind: str, tmp_path: P
             # Sessions of the moment have ended.
             answer = await client.get("/v1/apps", headers={"Authorization": f"Bearer {app.console['access_token']}"})
             assert answer.status_code == 401, answer.text
+        # The bytes of its archive were not in the backup, and the list says so.
+        archive = await run_sql(restored, "select array[state, error] from pilotis.app_archives")
+        assert archive[0] == "failed"
+        assert "restored from a backup" in archive[1]
         # A restored server is quiet until it is accepted: nothing is shipped, and no schedule fires.
         segment = await run_sql(restored, "select pg_walfile_name(pg_switch_wal())")
         assert segment.startswith("00000002")
@@ -282,19 +288,6 @@ async def test_a_create_that_was_killed_leaves_nothing_and_runs_again(
     assert folders == known | {made["backup_id"]}
     assert len(folders) >= before + 1
     assert backup(source, "verify")["state"] == "verified"
-
-
-async def test_a_restore_that_was_killed_runs_again(source: Server, first: dict[str, Any], tmp_path: Path):
-    target = tmp_path / "new"
-    words = ["restore", "--to", str(target), "--data-dir", str(target)]
-    is_due = (target / "postgres" / "base").exists
-    await asyncio.to_thread(killed, source, *words, ready=is_due)
-    assert (target / "restore.unfinished").exists()
-    done = commands.run(
-        "backup", "restore", "--to", str(target), "--json", "--data-dir", str(target), **source.environment
-    )
-    assert done.returncode == 0, done
-    assert not (target / "restore.unfinished").exists()
 
 
 @pytest.fixture

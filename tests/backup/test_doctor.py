@@ -93,6 +93,10 @@ async def test_a_log_that_waits_for_its_store_is_found(source: Server, monkeypat
         (waiting,) = await until(waits)
         assert waiting.level is Level.PROBLEM
         assert "Start the server" in waiting.fix
+        # Where the store is away, that is known of what waits for it all the same.
+        away = {"PILOTIS_BACKUP_STORE": "s3://backups/away?endpoint=http://127.0.0.1:1"}
+        assert await asyncio.to_thread(found, source, Check.BACKUPS, **away)
+        assert len(await asyncio.to_thread(found, source, Check.BACKUP_SPOOL, **away)) == 1
     finally:
         source.process.send_signal(signal.SIGCONT)
     await until(mended)

@@ -162,6 +162,13 @@ async def fail_old(connection: Connection, days: int, error: str) -> None:
     )
 
 
+async def fail_completed(connection: Connection, error: str) -> None:
+    """Record of all archives that are written that their bytes are gone."""
+    await connection.execute(
+        "update pilotis.app_archives set state = 'failed', error = $1 where state = 'completed'", error
+    )
+
+
 async def delete(connection: Connection, app_id: UUID, archive_id: UUID) -> bool:
     """Delete an archive; False if there is none."""
     gone = await connection.fetchval(

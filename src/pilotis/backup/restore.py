@@ -25,6 +25,7 @@ from uuid import UUID
 import msgspec
 from asyncpg import Connection, DiskFullError
 
+from pilotis.archive.request_store import fail_completed
 from pilotis.backup import catalogue, copying, files, streams, wal
 from pilotis.backup.catalogue import Backup, Known
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
@@ -48,6 +49,7 @@ MARKER = "restore.unfinished"
 _WAL_FOLDER = "pgsql_tmp.wal_restore"
 _PARTS = "restore.parts"
 _LINKS_SINCE = 18
+_ARCHIVE_GONE = "The server was restored from a backup, and backups have no archives of apps. Make another one."
 _END_SECONDS, _POLL_SECONDS = 10.0, 0.05
 _READY_SECONDS = 24 * 3600.0
 _NO_SPACE = os.strerror(errno.ENOSPC)
@@ -349,6 +351,7 @@ async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Co
     last_commit = await connection.fetchval("select pg_last_xact_replay_timestamp()")
     if not wanted.keep_sessions:
         await end_all(connection)
+    await fail_completed(connection, _ARCHIVE_GONE)
     blobs = LocalStore(wanted.directory / "blobs")
     try:
         copied = await files.restore(connection, blobs, place.store, place.key, wanted.app_id)
