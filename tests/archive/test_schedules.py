@@ -76,10 +76,18 @@ async def test_archives_are_made_when_they_are_due_and_the_newest_are_kept(shop:
     failed = [await fire(app) for _ in range(3)]
     assert {one["status"] for one in failed} == {"failed"}
     assert "Give a passphrase" in failed[0]["error"]
+    async with console_client(app) as client:
+        attention = (await client.get(f"/v1/apps/{app.app_id}/attention")).json()
+    assert attention["archives"] == 2
     # However often it fails, what was completed stays.
     left = {one["id"] for one in await archives(app)}
     assert left == {made[2]["id"], made[1]["id"], own["id"], failed[2]["id"], failed[1]["id"]}
+    await scheduled(app, keep=2, with_secrets=False)
+    last = await fire(app)
+    assert (last["status"], last["with_secrets"]) == ("completed", False)
+    left = left - {made[1]["id"]} | {last["id"]}
     async with console_client(app) as client:
+        assert (await client.get(f"/v1/apps/{app.app_id}/attention")).json()["archives"] == 0
         gone = await client.delete(path(app))
         assert gone.status_code == 200, gone.text
         assert_error(await client.get(path(app)), 404, "ARCHIVE_SCHEDULE_NOT_FOUND")

@@ -260,6 +260,7 @@ declare namespace Api {
     failing: number;
     dead_jobs: number;
     exposure: number;
+    archives: number;
   }
   interface AuditEntry {
     entry_id: string;

@@ -105,6 +105,23 @@ async def archive(connection: Connection | TenantDatabase, app_id: UUID, archive
     return ArchiveRow(**row) if row is not None else None
 
 
+async def count_failing(connection: TenantDatabase, app_id: UUID) -> int:
+    """Return how many archives of an app's schedule have failed since the last one that was completed."""
+    count: int = await connection.fetchval(
+        """
+        select count(*) from pilotis.app_archives a
+        where app_id = $1 and is_scheduled and state = 'failed'
+            and exists (select from pilotis.archive_schedules s where s.app_id = $1)
+            and archive_id > all (
+                select archive_id from pilotis.app_archives
+                where app_id = $1 and is_scheduled and state = 'completed'
+            )
+        """,
+        app_id,
+    )
+    return count
+
+
 async def pending(connection: TenantDatabase, app_id: UUID, archive_id: UUID) -> PendingArchive | None:
     """Return what is needed to write an archive; None if that has ended, or it was deleted."""
     row = await connection.fetchrow(

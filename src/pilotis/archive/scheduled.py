@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 import structlog
 from asyncpg import Connection
 from msgspec import UNSET
 
+from pilotis.archive import request_store
 from pilotis.archive import schedule_store as store
 from pilotis.archive.errors import ArchiveScheduleNotFoundError
 from pilotis.archive.requested import SCHEDULED, RequestedArchives
@@ -75,6 +77,10 @@ class ScheduledArchives:
             if not await store.delete(connection, app_id):
                 raise ArchiveScheduleNotFoundError
             await record(connection, app_id, actor, "app.archive_unschedule", app_id)
+
+    async def failing(self, app_id: UUID) -> int:
+        """Return how many archives of the schedule have failed since the last one that did not."""
+        return await request_store.count_failing(self._database.of(app_id), app_id)
 
     async def _fire(self, connection: Connection, due: DueSchedule, slot: datetime) -> None:
         row = await store.due(connection, due.app_id)

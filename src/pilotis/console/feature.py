@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pilotis import __version__
 from pilotis.apps.feature import AppsFeature
+from pilotis.archive.feature import ArchiveFeature
 from pilotis.console.assets import Assets
 from pilotis.console.context import Contexts
 from pilotis.console.endpoints import (
@@ -64,6 +65,7 @@ def feature(
     workflows: WorkflowsFeature,
     dead_jobs: DeadJobsFeature,
     plans: PlansFeature,
+    archive: ArchiveFeature,
 ) -> ConsoleFeature:
     """Return the feature."""
     assets = Assets()
@@ -86,6 +88,7 @@ def feature(
             failing=await webhooks.webhooks.failing(app.app_id),
             dead_jobs=await dead_jobs.dead_jobs.count(app.app_id),
             exposure=sum(finding.severity == "high" for finding in findings(await exposure(app))),
+            archives=await archive.scheduled.failing(app.app_id),
         )
 
     async def usage(app: AppInfo, days: int) -> Usage:

@@ -154,11 +154,13 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """What needs attention in an app.
 
     `running` counts executions of workflows that have not ended, `failing` webhooks whose last delivery failed or that
-    were disabled after failures, `dead_jobs` background jobs that failed permanently, and `exposure` the findings of
-    `GET …/exposure` with a high severity.
+    were disabled after failures, `dead_jobs` background jobs that failed permanently, `exposure` the findings of
+    `GET …/exposure` with a high severity, and `archives` those of the schedule that failed since the last one that did
+    not.
     """
 
     running: int
     failing: int
     dead_jobs: int
     exposure: int
+    archives: int

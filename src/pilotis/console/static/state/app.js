@@ -17,9 +17,7 @@ import * as begun from "./begin.js";
 export const apps = signal(/** @type {App[] | null} */ (null));
 export const appId = signal("");
 /** What needs attention in the open app; null until it is known. */
-export const attention = signal(
-  /** @type {{running: number, failing: number, dead_jobs: number, exposure: number} | null} */ (null),
-);
+export const attention = signal(/** @type {Api.Attention | null} */ (null));
 /** The name of what is open below a section, for the title of the screen. */
 export const opened = signal("");
 export const tables = signal(/** @type {Table[] | null} */ (null));

@@ -48,6 +48,7 @@ export default {
     failing: (/** @type {number} */ count) => `${plural(count, "webhook", "webhooks")} failing`,
     deadJobs: (/** @type {number} */ count) => plural(count, "failed job", "failed jobs"),
     exposure: (/** @type {number} */ count) => `${plural(count, "resource", "resources")} open to anyone`,
+    archives: (/** @type {number} */ count) => `${plural(count, "archive", "archives")} on the schedule failed`,
   },
   palette: { ask: "Tables, members, settings …", do: "Do", go: "Go to", nothing: "No matches." },
 
