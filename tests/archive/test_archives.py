@@ -162,7 +162,10 @@ async def test_an_import_that_was_killed_leaves_no_app_and_runs_again(shop: Shop
 
     for is_due in sample([lambda: asyncio.run(run_sql(server, working)), copies_files], 0.5):
         await asyncio.to_thread(kill, is_due)
-        assert await run_sql(server, "select count(*) from pilotis.apps") == apps
+        left = await run_sql(server, "select count(*) from pilotis.apps")
+        # Files are copied shortly before the end, which may come before the kill: then there is a whole app.
+        assert left == apps or (is_due is copies_files and left == apps + 1)
+        apps = left
     copy = app_of(server, await asyncio.to_thread(commands.run, *words))
     assert await run_sql(server, "select count(*) from pilotis.apps") == apps + 1
     assert copy.app_id != shop.app.app_id
