@@ -1,5 +1,7 @@
 """The account pages look as the app's theme says, and can be read whatever it says."""
 
+import asyncio
+import hashlib
 import io
 from typing import Any
 
@@ -226,3 +228,14 @@ def test_an_archive_brings_no_other_bytes_as_a_logo():
     for data in (b"", SCRIPT, picture("PNG"), picture("WEBP") + bytes(1_000_000)):
         with pytest.raises(ValueError, match="none of Pilotis"):
             check_logo("\\x" + data.hex())
+
+
+async def test_of_logos_at_once_one_is_stored_with_its_version(app: App):
+    sides = (16, 32, 48)
+    answers = await asyncio.gather(*(put_logo(app, picture(size=(side, side))) for side in sides))
+    assert {answer.status_code for answer in answers} == {200}
+    async with owner_of(app).client(app) as client:
+        url = (await client.get("/account-settings")).json()["logo_url"]
+    async with app.client() as client:
+        image = (await client.get(url)).content
+    assert url.endswith(f"?v={hashlib.sha256(image).hexdigest()[:16]}")
