@@ -135,15 +135,20 @@ async def test_the_app_speaks_in_five_places_of_a_language(app: App):
     settings = (await change(app, texts={"de": own, "en": {}})).json()
     assert settings["theme"]["texts"] == {"de": own}
     german, english = (await page(app, lang="de")).text, (await page(app, lang="en")).text
-    assert "<h1>Willkommen bei " in german
+    assert ">Willkommen bei " in german
     assert "{app}" not in german.partition("<script>")[0]
     assert "Erste Zeile\n&lt;b&gt;zweite&lt;/b&gt; Zeile" in german
     assert "<b>" not in german
-    for text in ("Werde Mitglied", "Kostenlos.", '<footer class="foot own">Muster GmbH · Weg 1</footer>'):
+    for text in (
+        "Werde Mitglied",
+        "Kostenlos.",
+        '<footer class="foot own" data-own="footer">Muster GmbH · Weg 1</footer>',
+    ):
         assert text in german
     assert "Muster" not in english
     for language in LANGUAGES:
-        assert '<p class="own"></p>' in (await page(app, lang=language)).text or language == "de"
+        shown = (await page(app, lang=language)).text
+        assert ('<p class="own" data-own="sign_in_text"></p>' in shown) == (language != "de")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +224,7 @@ async def test_a_preview_shows_a_theme_that_is_not_stored_in_a_frame_of_the_serv
         text = (await page(app, "preview", background="#f4e9d8", shows=shows)).text
         assert f"@media {condition}{{:root{{--ground:" in text
         assert "--ground:#f4e9d8" in text
-    for wrong in ({"accent": "red"}, {"radius": "17"}, {"lang": "xx"}, {"footer": "Call us"}):
+    for wrong in ({"accent": "red"}, {"radius": "17"}, {"lang": "xx"}, {"footer": "Call us"}, {"section": "account"}):
         assert_error(await page(app, "preview", **wrong), 400, "VALIDATION_FAILED")
 
 

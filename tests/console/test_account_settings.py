@@ -126,7 +126,7 @@ async def test_the_account_pages_are_designed_beside_a_preview(
 ) -> None:
     async with visit("about:blank") as page:
         await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
-        preview = page.frame_locator("iframe[title='Preview of the sign-in page']")
+        preview = page.frame_locator("iframe[title='Preview of the account pages']")
         await expect(preview.get_by_role("heading", name="Sign in to")).to_be_visible()
         await page.get_by_label("Colour of buttons and links").fill("#ffd400")
         await page.get_by_label("Colour behind the form").fill("#c9b6f2")
@@ -135,6 +135,16 @@ async def test_the_account_pages_are_designed_beside_a_preview(
         await page.get_by_label("Texts in").select_option("German")
         await page.get_by_label("Footer").fill("Muster GmbH")
         await page.get_by_label("Title of the sign-in").fill("Willkommen bei {app}")
+        await expect(preview.get_by_role("heading", name=re.compile("Willkommen bei app"))).to_be_visible()
+        await expect(preview.get_by_text("Muster GmbH")).to_be_visible()
+        await page.get_by_label("Title of the sign-in").fill("")
+        await expect(preview.get_by_role("heading", name=re.compile("Bei app .* anmelden"))).to_be_visible()
+        await page.get_by_label("Title of the sign-in").fill("Willkommen bei {app}")
+        await page.get_by_role("button", name="Sign-up", exact=True).click()
+        await page.get_by_label("Text of the sign-up").fill("<b>Kostenlos</b>")
+        await expect(preview.get_by_text("<b>Kostenlos</b>")).to_be_visible()
+        await page.get_by_label("Text of the sign-up").fill("")
+        await page.get_by_role("button", name="Sign-in", exact=True).click()
         # What is drawn is not saved, and what cannot be read is not saved either.
         ground = preview.locator("body")
         await expect(ground).to_have_css("background-color", "rgb(201, 182, 242)")
@@ -159,7 +169,7 @@ async def test_the_account_pages_are_designed_beside_a_preview(
             assert await obstacles(page, axe) == []
             await section.scroll_into_view_if_needed()
             await keep_picture(page, f"console-theme-{theme}", full_page=True)
-            await page.set_viewport_size(NARROW)
+            await page.set_viewport_size({"width": 375, "height": 812})
             await keep_picture(page, f"console-theme-phone-{theme}", full_page=True)
         await section.get_by_role("button", name="Delete the logo").click()
         await expect(preview.locator("img.logo")).to_have_count(0)

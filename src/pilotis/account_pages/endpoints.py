@@ -51,10 +51,17 @@ class AccountPages(Endpoints, tag="Pages"):
 
     @get(f"/account/:app_id/{PREVIEW}", access=Access.OPEN, returns=str)
     async def preview(self, call: Call, app_id: UUID, query: PreviewQuery) -> Reply:
-        """Show the sign-in page as a theme would make it, for a frame of the console: it looks and does nothing."""
+        """Show the sign-in page as a theme would make it, for a frame of the console: it looks and does nothing.
+
+        The console gives it the texts by a message, so that no address brings a stranger's words here.
+        """
         app = await self._apps.by_id(app_id)
-        shown = {name: value for name, value in msgspec.structs.asdict(query).items() if name not in {"lang", "shows"}}
-        theme = msgspec.structs.replace(app.accounts.theme, **shown)
+        shown = {
+            name: value
+            for name, value in msgspec.structs.asdict(query).items()
+            if name not in {"lang", "section", "shows"}
+        }
+        theme = msgspec.structs.replace(app.accounts.theme, **shown, texts={})
         accounts = msgspec.structs.replace(app.accounts, theme=theme)
         mode = query.shows if query.mode == "auto" else None
         return await self._page(PREVIEW, msgspec.structs.replace(app, accounts=accounts), query.lang, mode)

@@ -788,8 +788,16 @@
 
   const needsLink = ["reset", "verify", "undo", "invite"].includes(data.page);
   if (data.page === "preview") {
-    show("sign-in");
+    show(came.section || "sign-in");
     /** @type {HTMLElement} */ (document.querySelector("main")).inert = true;
+    // The words of the app that the console has not stored yet; without one there are the server's.
+    addEventListener("message", ({ origin, data: words }) => {
+      if (origin !== location.origin) return;
+      for (const place of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-own]"))) {
+        const name = place.dataset.own || "";
+        place.textContent = (words[name] || texts[name]).replaceAll("{app}", data.app);
+      }
+    });
     return;
   }
   if (["account", "invite"].includes(data.page)) go(data.page);

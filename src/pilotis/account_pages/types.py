@@ -17,9 +17,10 @@ class LogoQuery(msgspec.Struct):
 
 
 class PreviewQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """The part of a theme that a preview shows, whatever is stored; texts and logo are those that are stored.
+    """The part of a theme that a preview shows, whatever is stored, with the logo that is stored.
 
-    `shows` says which page of the mode `auto` it is, whatever the browser prefers.
+    `section` is the page that is shown, and `shows` says whether it is the light or the dark one of the mode `auto`,
+    whatever the browser prefers.
     """
 
     accent: HexColour | None = None
@@ -27,5 +28,6 @@ class PreviewQuery(msgspec.Struct, forbid_unknown_fields=True):
     radius: Radius | None = None
     font: Font | None = None
     mode: Mode = "auto"
+    section: Literal["sign-in", "sign-up"] = "sign-in"
     shows: Literal["light", "dark"] | None = None
     lang: Language = "en"

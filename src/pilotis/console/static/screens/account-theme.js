@@ -166,26 +166,38 @@ function Logo({ url, set }) {
   </div>`;
 }
 
-/** The sign-in page in a frame, a moment after the last change. @param {{draft: any, settings: Settings, language: string}} props */
+/** A page in a frame, a moment after the last change. @param {{draft: any, settings: Settings, language: string}} props */
 function Preview({ draft, settings, language }) {
+  const [section, setSection] = useState("sign-in");
   const [shows, setShows] = useState("light");
+  const frame = useRef(/** @type {any} */ (null));
   const words = t.settings.accounts;
-  const query = new URLSearchParams({ lang: language, mode: draft.mode || "auto", shows });
+  const query = new URLSearchParams({ lang: language, section, mode: draft.mode || "auto", shows });
   for (const name of ["accent", "background", "radius", "font"])
     if (draft[name] !== null && draft[name] !== undefined) query.set(name, draft[name]);
-  // The stored texts and the logo are another page, too.
-  const wanted = `${query}#${JSON.stringify([settings.theme.texts, settings.logo_url])}`;
+  // Another logo is another page, too.
+  const wanted = `${query}#${settings.logo_url}`;
   const [shown, setShown] = useState(wanted);
   useEffect(() => {
     const timer = setTimeout(() => setShown(wanted), 300);
     return () => clearTimeout(timer);
   }, [wanted]);
+  const texts = draft.texts?.[language] || {};
+  const say = () => frame.current?.contentWindow?.postMessage(texts, location.origin);
+  useEffect(say, [JSON.stringify(texts)]);
   return html`<div class="previewed">
-    ${draft.mode !== "light" && draft.mode !== "dark" && html`<${Segments}
-      label=${words.preview} value=${shows} onChange=${setShows} options=${Object.entries(words.previewed)}
-    />`}
+    <span class="line">
+      <${Segments}
+        label=${words.previewedPage} value=${section} onChange=${setSection}
+        options=${Object.entries(words.previewedPages)}
+      />
+      ${draft.mode !== "light" && draft.mode !== "dark" && html`<${Segments}
+        label=${words.preview} value=${shows} onChange=${setShows} options=${Object.entries(words.previewed)}
+      />`}
+    </span>
     <iframe
-      key=${shown} title=${words.preview} src=${`/account/${appId.value}/preview?${shown.split("#")[0]}`} tabindex="-1"
+      key=${shown} ref=${frame} title=${words.preview} tabindex="-1" onLoad=${say}
+      src=${`/account/${appId.value}/preview?${shown.split("#")[0]}`}
     ></iframe>
   </div>`;
 }
