@@ -88,6 +88,7 @@ async def test_every_limit_is_shown_with_the_servers(app: App):
     assert limits["row_bytes"] == {
         "value": 1048576,
         "server_value": 1048576,
+        "plan_value": None,
         "is_own": False,
         "is_settable": True,
         "unit": "bytes",
@@ -106,6 +107,7 @@ async def test_an_app_sets_limits_and_takes_them_away(app: App):
         assert answer.json()["limits"]["page_rows"] == {
             "value": 2,
             "server_value": 1000,
+            "plan_value": None,
             "is_own": True,
             "is_settable": True,
             "unit": None,

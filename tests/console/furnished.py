@@ -115,6 +115,7 @@ class Furnished:
             "file": f"/files/{self.storage}?file={self.file}",
             "keys": "/keys",
             "people": "/settings/people",
+            "plan": "/settings/plan",
             "limits": "/settings/limits",
             "trash": "/settings/trash",
             "sites": "/sites",

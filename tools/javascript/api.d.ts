@@ -1361,6 +1361,7 @@ declare namespace Api {
   interface Limit {
     value: number;
     server_value: number;
+    plan_value: number | null;
     is_own: boolean;
     is_settable: boolean;
     unit: string | null;
@@ -2680,6 +2681,7 @@ declare namespace Api {
     workflows: number;
     webhooks: number;
     by_day: Array<DayUsage>;
+    plan: string | null;
     quotas: Array<QuotaUse>;
   }
   interface UsePart {

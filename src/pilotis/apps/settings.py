@@ -201,6 +201,7 @@ class AppSettings:
 
     def _app_limits(self, row: LiveApp) -> AppLimits:
         own = _own(row)
+        plan: dict[str, int] = json.decode(row.plan_limits.encode())
         server = msgspec.structs.asdict(self._limits)
         in_force = msgspec.structs.asdict(limits_in_force(self._limits, row.plan_limits, row.limits))
         return AppLimits(
@@ -208,6 +209,7 @@ class AppSettings:
                 name: Limit(
                     value=value,
                     server_value=server[name],
+                    plan_value=plan.get(name),
                     is_own=name in own and name in PER_APP,
                     is_settable=name in PER_APP,
                     unit=unit_of(name),

@@ -262,11 +262,13 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that applies to an app: its value, the server's, whether the app set its own, and whether it may.
 
+    `plan_value` is that of the app's plan, or of the plan of its parent; null if there is none.
     `unit` is null for a limit on a count. `zero_is_unlimited` says that 0 lifts it; for the others 0 is the least.
     """
 
     value: int
     server_value: int
+    plan_value: int | None
     is_own: bool
     is_settable: bool
     unit: str | None

@@ -104,8 +104,8 @@ def feature(
             "deliveries": webhooks.deliveries.by_day,
             "deployments": hosting.hosting.deployments.by_day,
         }
-        quotas = await plans.plans.quotas(app.app_id)
-        return await usage_of(floor.database, app.app_id, days, totals, by_day, quotas)
+        plan = await plans.plans.use(app.app_id)
+        return await usage_of(floor.database, app.app_id, days, totals, by_day, plan)
 
     return ConsoleFeature(
         name="console",

@@ -107,7 +107,8 @@ class DayUsage(msgspec.Struct, frozen=True, kw_only=True):
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """How many sites, functions, workflows and webhooks an app has, and what happened by day, oldest first.
 
-    `quotas` are those of its plan, or of the plan of its parent, with what was used of each.
+    `plan` is the name of its plan, or of the plan of its parent; null if there is none. `quotas` are those of the
+    plan, with what was used of each.
     """
 
     sites: int
@@ -115,6 +116,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     workflows: int
     webhooks: int
     by_day: list[DayUsage]
+    plan: str | None
     quotas: list[QuotaUse]
 
 

@@ -10,7 +10,7 @@ from pilotis.console.types import DayUsage, Usage
 from pilotis.db import daily
 from pilotis.db.pool import Database
 from pilotis.kit.clock import now
-from pilotis.plans.types import QuotaUse
+from pilotis.plans.types import PlanUse
 
 
 async def usage_of(
@@ -19,7 +19,7 @@ async def usage_of(
     days: int,
     totals: Mapping[str, str],
     by_day_of: Mapping[str, str],
-    quotas: list[QuotaUse],
+    plan: PlanUse,
 ) -> Usage:
     """Return how many things of each kind an app has, and what happened on each of the last `days` days.
 
@@ -34,4 +34,4 @@ async def usage_of(
             if count.day in by_day:
                 by_day[count.day] |= {name: count.total, f"failed_{name}": count.failed}
     days_used = [DayUsage(date=day, **counts) for day, counts in by_day.items()]
-    return Usage(**counted.totals, by_day=days_used, quotas=quotas)
+    return Usage(**counted.totals, by_day=days_used, plan=plan.name, quotas=plan.quotas)

@@ -28,7 +28,7 @@ from pilotis.plans import store
 from pilotis.plans.errors import InvalidPlanError, PlanNotFoundError
 from pilotis.plans.events import QUOTA_EXCEEDED, QUOTA_WARNING, QuotaEvent
 from pilotis.plans.store import AppOnPlan, Used
-from pilotis.plans.types import PLAN_NAME, QUOTAS, MonthUse, Plan, PlanFile, Quota, QuotaName, QuotaUse
+from pilotis.plans.types import PLAN_NAME, QUOTAS, MonthUse, Plan, PlanFile, PlanUse, Quota, QuotaName, QuotaUse
 from pilotis.security.audit.service import record
 
 _SHARES = (80, 100)
@@ -107,15 +107,15 @@ class Plans:
             await record(connection, app_id, OPERATOR, "app.plan", app_id, plan=name)
         await self._judge_one(app_id)
 
-    async def quotas(self, app_id: UUID) -> list[QuotaUse]:
-        """Return what an app, or the parent of a branch, has used of each quota of its plan; of none without one."""
+    async def use(self, app_id: UUID) -> PlanUse:
+        """Return the plan of an app, or of the parent of a branch, and what was used of each of its quotas."""
         database = self._database.of(app_id)
-        found = await store.owner_with_quotas(database, app_id)
+        found = await store.owner_with_plan(database, app_id)
         if found is None:
-            return []
-        owner, quotas = found[0], _quotas(found[1])
+            return PlanUse(None, [])
+        owner, quotas = found.app_id, _quotas(found.quotas)
         rows = await self._rows(database, [owner] if _ROWS in quotas else [])
-        return await self._used_of(database, owner, quotas, _month(), rows.get(owner, 0))
+        return PlanUse(found.plan, await self._used_of(database, owner, quotas, _month(), rows.get(owner, 0)))
 
     async def month(self, month: date) -> list[MonthUse]:
         """Return what every app has used in a month, for the operator."""
@@ -161,9 +161,9 @@ class Plans:
 
     async def _judge_one(self, app_id: UUID) -> None:
         database = self._database.of(app_id)
-        if (found := await store.owner_with_quotas(database, app_id)) is not None:
-            app_id = found[0]
-        quotas = {} if found is None else _quotas(found[1])
+        if (found := await store.owner_with_plan(database, app_id)) is not None:
+            app_id = found.app_id
+        quotas = {} if found is None else _quotas(found.quotas)
         rows = await self._rows(database, [app_id] if _ROWS in quotas else [])
         await self._judge(app_id, quotas, None, rows.get(app_id, 0), is_certain=False)
 

@@ -41,6 +41,14 @@ class AppOnPlan(NamedTuple):
     metered: int
 
 
+class OwnerWithPlan(msgspec.Struct, frozen=True):
+    """An app with the name of its plan and the quotas of that, a JSON object."""
+
+    app_id: UUID
+    plan: str
+    quotas: str
+
+
 class Used(msgspec.Struct, frozen=True):
     """What apps have used in a month; the bytes that they store are counted apart."""
 
@@ -124,17 +132,17 @@ async def apps_on_plans(connection: Connection) -> list[AppOnPlan]:
     return [AppOnPlan(*row) for row in rows]
 
 
-async def owner_with_quotas(connection: TenantDatabase, app_id: UUID) -> tuple[UUID, str] | None:
-    """Return the app whose quotas an app uses, its own or its parent's, and these, a JSON object; None without any."""
+async def owner_with_plan(connection: TenantDatabase, app_id: UUID) -> OwnerWithPlan | None:
+    """Return the app whose plan an app uses, its own or its parent's; None without a plan."""
     row = await connection.fetchrow(
         """
-        select o.app_id, p.quotas
+        select o.app_id, p.name as plan, p.quotas
         from pilotis.apps a join pilotis.apps o on o.app_id = coalesce(a.parent_app_id, a.app_id)
         join pilotis.plans p on p.name = o.plan where a.app_id = $1
         """,
         app_id,
     )
-    return None if row is None else (row["app_id"], row["quotas"])
+    return None if row is None else OwnerWithPlan(**row)
 
 
 async def used(connection: Connection | TenantDatabase, app_id: UUID, month: date) -> Used:

@@ -70,6 +70,13 @@ class QuotaUse(msgspec.Struct, frozen=True, kw_only=True):
     resets_at: str
 
 
+class PlanUse(msgspec.Struct, frozen=True):
+    """The plan of an app, or of the parent of a branch, with what was used of each quota; no name without a plan."""
+
+    name: str | None
+    quotas: list[QuotaUse]
+
+
 class MonthUse(msgspec.Struct, frozen=True, kw_only=True):
     """What an app has used in a month; the bytes of rows and files are those of now. `app_id` may be a branch's."""
 

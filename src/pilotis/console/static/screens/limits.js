@@ -17,7 +17,7 @@ const SECONDS = /** @type {[string, number][]} */ ([
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 /**
- * @typedef {{value: number, server_value: number, is_own: boolean, is_settable: boolean, unit: string | null,
+ * @typedef {{value: number, server_value: number, plan_value: number | null, is_own: boolean, is_settable: boolean, unit: string | null,
  *   zero_is_unlimited: boolean}} Limit
  */
 
@@ -47,8 +47,12 @@ function readable(value, unit) {
 }
 
 /** @param {string} name @returns {string} */
-const wordsOf = (name) =>
+export const wordsOf = (name) =>
   LIMITS.find((group) => group.limits[name])?.limits[name][LANGUAGE] || name.replaceAll("_", " ");
+
+/** A value that a limit has or could have, as people read it. @param {Limit} limit @param {number} value */
+export const shownLimit = (limit, value) =>
+  value === 0 && limit.zero_is_unlimited ? t.settings.unlimited : readable(value, limit.unit);
 
 export function Limits() {
   const { data, error, reload, set } = useLoad((signal) => onApp("/limits", { signal }), [appId.value]);
@@ -76,12 +80,16 @@ export function Limits() {
       names: names.filter((name) => !wanted || `${name} ${wordsOf(name)} ${title}`.toLowerCase().includes(wanted)),
     }))
     .filter((group) => group.names.length);
-  const shown = (/** @type {number} */ value, /** @type {string} */ name) =>
-    value === 0 && limits[name].zero_is_unlimited ? t.settings.unlimited : readable(value, limits[name].unit);
   const line = (/** @type {string} */ name) => html`<tr key=${name}>
     <td><span class="whole">${wordsOf(name)}</span> <code class="soft s12">${name}</code></td>
-    <td class=${`r ${limits[name].is_own ? "main" : ""}`}>${shown(limits[name].value, name)}</td>
-    <td class="r soft wide">${shown(limits[name].server_value, name)}</td>
+    <td class=${`r ${limits[name].is_own ? "main" : ""}`}>${shownLimit(limits[name], limits[name].value)}</td>
+    <td class="r soft wide">
+      ${shownLimit(limits[name], limits[name].server_value)}
+      ${limits[name].plan_value !== null && html`
+        <br />
+        <small>${t.plan.limit(shownLimit(limits[name], limits[name].plan_value))}</small>
+      `}
+    </td>
     <td class="fit">
       ${limits[name].is_settable && html`<${Button}
         kind="flat small" icon="edit" label=${t.settings.change(wordsOf(name))} why=${why}
@@ -147,12 +155,7 @@ function LimitDialog({ name, limit, save, onClose }) {
   >
     <${TextField}
       label=${html`<code>${name}</code>${unit && html` <span class="soft">${unit}</span>`}`} inputmode="numeric"
-      value=${value} onInput=${setValue}
-      help=${t.settings.stricter(
-        limit.server_value === 0 && limit.zero_is_unlimited
-          ? t.settings.unlimited
-          : readable(limit.server_value, limit.unit),
-      )}
+      value=${value} onInput=${setValue} help=${t.settings.stricter(shownLimit(limit, limit.server_value))}
     />
     ${isWhole && Number(value) > 0 && html`<p class="soft s13" role="status">
       = ${readable(Number(value), limit.unit)}

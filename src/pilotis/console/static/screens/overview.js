@@ -7,6 +7,7 @@ import { Bars, Numbers, Spark } from "../ui/chart.js";
 import { compact, count, duration, plain, size } from "../ui/format.js";
 import { Icon } from "../ui/icons.js";
 import { Button, Code, Empty, Failure, Pill, Segments, said, useLoad } from "../ui/widgets.js";
+import { Quotas } from "./plan.js";
 import { Snippet, sampleRow } from "../ui/snippets.js";
 
 const DAYS = 30;
@@ -36,6 +37,7 @@ export function Screen({ config }) {
       stats=${{ ...stats, reload: readAgain }} usage=${usage.data} publicKey=${key} base=${config.base_url} ...${looks}
     />
     <${Exposure} />
+    <${Quotas} usage=${usage.data} />
     <${Work} usage=${usage} days=${Number(days)} />
     ${!stats.error && html`<${Totals} data=${stats.data} />`}
   </div>`;

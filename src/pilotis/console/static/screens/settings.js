@@ -1,4 +1,4 @@
-/** The settings of an app: general, sign-in, limits, people, archives, trash. */
+/** The settings of an app: general, sign-in, plan, limits, people, archives, trash. */
 import { html, useState } from "../vendor/view.js";
 import { t, worded } from "../strings/index.js";
 import { user } from "../state/api.js";
@@ -33,6 +33,7 @@ export const head = () => ({ title: t.sectionNames.settings });
 const TABS = /** @type {[string, () => unknown][]} */ ([
   ["", () => html`<${General} />`],
   ["sign-in", () => html`<${SignInMethods} />`],
+  ["plan", () => html`<${Plan} />`],
   ["limits", () => html`<${Limits} />`],
   ["people", () => html`<${People} />`],
   ["archives", () => html`<${Archives} />`],
@@ -40,6 +41,7 @@ const TABS = /** @type {[string, () => unknown][]} */ ([
   ["trash", () => html`<${Trash} />`],
 ]);
 const Archives = later(() => import("./archives.js"), "Archives");
+const Plan = later(() => import("./plan.js"), "Plan");
 const Limits = later(() => import("./limits.js"), "Limits");
 const Branches = later(() => import("./branches.js"), "Branches");
 const needs = (/** @type {"owner" | "editor"} */ role) => !may(role) && t.needs[role];
