@@ -115,7 +115,7 @@ export function Plan() {
         <h2 class="grow">${t.plan.limits}</h2>
         <a class="link s13" href=${href(`/apps/${appId.value}/settings/limits`)}>${t.plan.allLimits}</a>
       </header>
-      <table class="list limits planned">
+      <table class="list limits ofplan">
         <thead>
           <tr><th>${t.settings.limit}</th><th class="r">${t.plan.plan}</th><th class="r">${t.settings.value}</th></tr>
         </thead>
@@ -123,7 +123,7 @@ export function Plan() {
           ${planned.map(
             ([name, limit]) => html`<tr key=${name}>
               <td><span class="whole">${wordsOf(name)}</span> <code class="soft s12">${name}</code></td>
-              <td class="r soft">${shownLimit(limit, limit.plan_value ?? 0)}</td>
+              <td class="r soft wide">${shownLimit(limit, limit.plan_value ?? 0)}</td>
               <td class="r main">${shownLimit(limit, limit.value)}</td>
             </tr>`,
           )}
