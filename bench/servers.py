@@ -125,12 +125,13 @@ class Pilotis(Process):
         workers: int = 1,
         source: Path | None = None,
         certificate: Path | None = None,
+        environment: dict[str, str] | None = None,
     ) -> None:
         self.data_dir = directory / f"{name}-data"
         place = ["--data-dir", str(self.data_dir), *(["--database-url", database_url] if database_url else [])]
         port = [] if certificate else ["--port", "0"]
         command = ["pilotis", "serve", *port, "--workers", str(workers), *place]
-        super().__init__(name, command, directory, source, _https(certificate) if certificate else None)
+        super().__init__(name, command, directory, source, _https(certificate) if certificate else environment)
         self.headers = {"X-Public-Key": self._find(r"pk_[\w-]+")}
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:

@@ -22,6 +22,7 @@ BELOW = {
     "http": {"kit", "limits"},
     "limits": set[str](),
     "settings": {"limits", "kit"},
+    "tracing": {"kit", "db", "http"},
     "security.master_key": {"kit", "settings"},
     "jobs": {"kit", "db", "http"},
     "events": {"kit", "db", "http", "jobs"},
@@ -246,8 +247,8 @@ def test_services_take_a_client_in_place_of_the_request():
 
 
 def may_import_call(name: str) -> bool:
-    """Whether a module belongs to HTTP, or puts the parts together."""
-    return part_of(name) in {"http", *ROOF} or name.split(".")[-1] == "endpoints"
+    """Whether a module belongs to HTTP, records its requests, or puts the parts together."""
+    return part_of(name) in {"http", "tracing", *ROOF} or name.split(".")[-1] == "endpoints"
 
 
 def imports_call(tree: ast.Module) -> bool:
@@ -375,7 +376,18 @@ def test_no_timeout_takes_away_what_was_granted():
 
 def test_a_start_imports_no_library_that_few_servers_need():
     """Each would delay the start: they are imported when they are first used."""
-    late = {"joserfc", "aiohttp", "yarl", "PIL", "markdown_it", "prometheus_client", "nacl", "jsonschema_rs"}
+    late = {
+        "opentelemetry",
+        "requests",
+        "joserfc",
+        "aiohttp",
+        "yarl",
+        "PIL",
+        "markdown_it",
+        "prometheus_client",
+        "nacl",
+        "jsonschema_rs",
+    }
     code = "import sys, pilotis.serve.worker, pilotis.serve.installation; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "uvicorn" in done.stdout.split()

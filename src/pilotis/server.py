@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import structlog
@@ -77,6 +77,9 @@ from pilotis.user_accounts.feature import UserAccountsFeature
 from pilotis.users.feature import UsersFeature
 from pilotis.webhooks.feature import WebhooksFeature
 from pilotis.workflows.feature import WorkflowsFeature
+
+if TYPE_CHECKING:
+    from pilotis.tracing.export import Tracing
 
 FEATURES: tuple[type[Feature], ...] = (
     MembersFeature,
@@ -176,6 +179,7 @@ class Node:
         own_ports: Iterable[int] = (),
     ) -> None:
         self.settings = msgspec.structs.replace(settings, base_url=settings.base_url or base_url)
+        self._tracing = _tracing(settings)
         self.database = Database(
             {"dsn": settings.database_url} if settings.database_url else connect_arguments,
             direct_arguments=connect_arguments,
@@ -184,6 +188,7 @@ class Node:
             statement_seconds=settings.statement_seconds,
             max_waiters=settings.pool_waiters,
             slow_statement_seconds=settings.slow_statement_ms / 1000,
+            statements=self._tracing and self._tracing.statements(settings.slow_statement_ms / 1000),
         )
         self.floor = open_floor(self.settings, self.database, own_ports)
         self.made = Features(self.floor)
@@ -193,7 +198,8 @@ class Node:
         member = msgspec.structs.replace(member or identity(__version__), ports=tuple(sorted(self.floor.own_ports)))
         self.watch = Watch(Path(settings.data_dir), self.database)
         self.background = self._background(member)
-        self.application = Application(
+        serving = Application if self._tracing is None else self._tracing.application
+        self.application = serving(
             self._endpoints(front),
             authenticator=front.authenticator,
             limiter=self.floor.rate_limits,
@@ -284,6 +290,7 @@ class Node:
                 ("close of the object store", self.floor.close_blobs),
                 ("close of the control connection", self.floor.control.stop),
                 ("close of the pool", self.database.close),
+                ("end of traces", no_op if self._tracing is None else self._tracing.stop),
             ],
             CLOSE_SECONDS,
         )
@@ -426,6 +433,15 @@ class Node:
                 for total in feature.totals
             ),
         ]
+
+
+def _tracing(settings: Settings) -> Tracing | None:
+    """Begin to export traces, where that is wanted."""
+    if settings.otel_endpoint is None:
+        return None
+    from pilotis.tracing import export
+
+    return export.start(settings.otel_endpoint, settings.otel_sample, __version__)
 
 
 async def run_steps(steps: Sequence[tuple[str, Hook]], seconds: float) -> None:

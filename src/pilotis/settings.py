@@ -44,6 +44,9 @@ Origin = Annotated[str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+$", examples=[
 Url = Annotated[
     str, msgspec.Meta(pattern=r"^https://[^/\s?#]+/[^\s#]*$", examples=["https://ca.example.com/directory"])
 ]
+CollectorUrl = Annotated[
+    str, msgspec.Meta(pattern=r"^https?://[^/\s?#]+/[^\s#]*$", examples=["http://127.0.0.1:4318/v1/traces"])
+]
 
 _WEBHOOK_SCHEDULE = (0.0, 5.0, 295.0, 1500.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.0, 86400.0)
 _MASTER_KEY = re.compile("[0-9a-fA-F]{64}")
@@ -152,6 +155,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Time limit of a request's statement."""
     slow_statement_ms: Annotated[float, msgspec.Meta(ge=0, le=3_600_000)] = 500.0
     """Milliseconds from which on a statement is logged, with its route and its text without values; 0 for none."""
+    otel_endpoint: CollectorUrl | None = None
+    """URL to which traces are sent by OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; it needs
+    `pilotis[otel]`.
+    """
+    otel_sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.05
+    """The share of the requests that is traced, of those whose caller does not decide it by a `traceparent`."""
     migration_wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 60.0
     """Seconds that a migration waits for transactions that use its tables, such as that of `pg_dump`."""
     background: list[str] = []

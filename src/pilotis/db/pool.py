@@ -25,7 +25,7 @@ class Database:
 
     `connect_arguments` go to `asyncpg.connect`; `statement_seconds` bounds each statement (see
     `pilotis.db.connecting.connect`); at most `max_waiters` callers of one tenant wait for a connection.
-    A statement of `slow_statement_seconds` is logged, 0 = none.
+    A statement of `slow_statement_seconds` is logged, 0 = none; `statements` counts them in place of that.
     `connect_arguments` may lead to a pooler in transaction mode (`is_pooled`); then `direct_arguments` lead to
     PostgreSQL itself.
     """
@@ -40,8 +40,9 @@ class Database:
         direct_arguments: dict[str, Any] | None = None,
         is_pooled: bool = False,
         slow_statement_seconds: float = 0,
+        statements: Statements | None = None,
     ) -> None:
-        self.statements = Statements(slow_statement_seconds)
+        self.statements = statements or Statements(slow_statement_seconds)
         """The statements of the pool and of dedicated connections."""
         self._connections = Connections(
             connect_arguments,

@@ -54,7 +54,7 @@ from pilotis.http.api.principals import (
 )
 from pilotis.http.outgoing_allowance import parse_host
 from pilotis.http.replies.reply import Reply
-from pilotis.kit import json
+from pilotis.kit import json, spans
 from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import BadRequestError, NotFoundError, PayloadTooLargeError, invalid
 from pilotis.kit.ids import is_uuid, uuid7
@@ -222,6 +222,30 @@ class Calls:
         `seconds` shortens the function's time limit, `version` selects another version than the active one, and
         `draft_of` is the user whose draft is called.
         """
+        described = {
+            "pilotis.app_id": str(app.app_id),
+            "pilotis.function_id": str(row.function_id),
+            "pilotis.function.runtime": row.runtime,
+            "pilotis.function.trigger": origin.trigger,
+        }
+        with spans.span("function", described, request_id=origin.request_id) as span:
+            ended = await self._invoke(app, row, payload, origin, seconds, version, draft_of)
+            span.set("pilotis.execution_id", str(ended.execution_id))
+            span.set("pilotis.function.start", ended.ran.start)
+            if ended.outcome.status != "success":
+                span.fail(ended.outcome.error_code or ended.outcome.status)
+            return ended
+
+    async def _invoke(
+        self,
+        app: AppInfo,
+        row: FunctionRecord,
+        payload: bytes,
+        origin: CallOrigin,
+        seconds: float | None,
+        version: int | None,
+        draft_of: str | None,
+    ) -> Ended:
         if origin.depth > MAX_DEPTH:
             raise EventLoopError
         if len(payload) > MAX_PAYLOAD:
@@ -435,7 +459,7 @@ class Calls:
             )
             return _frame_of(reply)
 
-        return answer
+        return spans.bound(answer)
 
     def _require_own_address(self, row: FunctionRecord) -> None:
         policy, address = _egress(row), self.pool.own_address

@@ -14,7 +14,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -32,6 +32,7 @@ from pilotis.http.outgoing_types import (
     OutgoingResponse,
     RedirectError,
 )
+from pilotis.kit import spans
 from pilotis.kit.effects import took_effect
 from pilotis.kit.networks import (
     LOOPBACK,
@@ -139,16 +140,29 @@ class Outgoing:
         answer that redirects is a `RedirectError`.
         """
         took_effect()
-        with self._counted(tenant):
-            if allowance is None:
-                return await self._send(request, reach, seconds, max_bytes)
-            target = _parsed(request.url)
-            allowance.check_host(target.host, target.port)
-            allowance.count(len(request.body or b""))
-            response = await self._send(request, reach, seconds, min(max_bytes, allowance.bytes_left))
-            # A request that was cut off because the allowance is used up was sent, but is incomplete.
-            allowance.count(len(response.body) + (response.is_truncated and allowance.bytes_left < max_bytes))
+        with self._counted(tenant), spans.span("request", {}, kind="client") as span:
+            if span.traceparent is not None:
+                request = _traced(request, span, span.traceparent)
+            try:
+                response = await self._allowed(request, reach, seconds, max_bytes, allowance)
+            except OutgoingError as error:
+                span.fail(error.failure.value)
+                raise
+            span.set("http.response.status_code", response.status)
             return response
+
+    async def _allowed(
+        self, request: OutgoingRequest, reach: Reach, seconds: float, max_bytes: int, allowance: Allowance | None
+    ) -> OutgoingResponse:
+        if allowance is None:
+            return await self._send(request, reach, seconds, max_bytes)
+        target = _parsed(request.url)
+        allowance.check_host(target.host, target.port)
+        allowance.count(len(request.body or b""))
+        response = await self._send(request, reach, seconds, min(max_bytes, allowance.bytes_left))
+        # A request that was cut off because the allowance is used up was sent, but is incomplete.
+        allowance.count(len(response.body) + (response.is_truncated and allowance.bytes_left < max_bytes))
+        return response
 
     async def _send(self, request: OutgoingRequest, reach: Reach, seconds: float, max_bytes: int) -> OutgoingResponse:
         target = _parsed(request.url)
@@ -310,6 +324,16 @@ def _parsed(url: str) -> Target:
         return parse_target(url)
     except ValueError as error:
         raise OutgoingError(OutgoingFailure.INVALID_URL, str(error)) from None
+
+
+def _traced(request: OutgoingRequest, span: spans.Span, traceparent: str) -> OutgoingRequest:
+    """Return a request that carries its trace; paths and queries may contain secrets, and are not recorded."""
+    span.set("http.request.method", request.method)
+    with suppress(ValueError):
+        span.set("server.address", parse_target(request.url).host)
+    if any(name.lower() == "traceparent" for name in request.headers):
+        return request
+    return msgspec.structs.replace(request, headers={**request.headers, "traceparent": traceparent})
 
 
 def _networks(texts: Iterable[str]) -> list[Network]:

@@ -21,6 +21,7 @@ from pilotis.jobs import store
 from pilotis.jobs.kinds import SERVER, DiscardError, Hold, JobKind, LeaseHolder, LeaseLostError
 from pilotis.jobs.source import NodeSource
 from pilotis.jobs.store import JobRecord
+from pilotis.kit import spans
 from pilotis.kit.errors import PilotisError, QueryTimeoutError, StorageFullError, UnavailableError
 from pilotis.kit.ids import uuid7
 
@@ -30,6 +31,7 @@ UNKNOWN_KIND_SECONDS = 60.0
 """How long this process leaves jobs of unknown kinds to other processes, for example during an upgrade."""
 
 _MAX_ERROR = 500
+_CARRIED = "$traceparent"
 _AWAY_SECONDS = 0.5
 _MAX_AWAY_SECONDS = 5.0
 _log = structlog.get_logger("pilotis.jobs")
@@ -137,7 +139,7 @@ class Jobs:
         while another transaction with the same key is uncommitted. `subject` is the id of the object that the job is
         about; lists show it.
         """
-        text = msgspec.json.encode(payload).decode()
+        text = _encoded(payload)
         job_id = await store.enqueue(
             connection, app_id or SERVER, uuid7(), kind.queue, kind.name, key, subject, text, depth, run_at, again
         )
@@ -157,10 +159,7 @@ class Jobs:
 
         Runs in the caller's transaction; returns the ids in the order of the jobs.
         """
-        made = [
-            (app_id or SERVER, uuid7(), subject, msgspec.json.encode(payload).decode())
-            for app_id, payload, subject in jobs
-        ]
+        made = [(app_id or SERVER, uuid7(), subject, _encoded(payload)) for app_id, payload, subject in jobs]
         if made:
             await store.enqueue_all(connection, kind.queue, kind.name, made, depth, run_at)
             self._wake(kind.queue)
@@ -214,6 +213,12 @@ class JobSource(NodeSource):
         if kind is None:
             await self._write_with_retries(job, lambda: self._postpone(job))
             return
+        described: dict[str, spans.Attribute] = {"pilotis.job.kind": kind.name, "pilotis.job.attempt": job.attempt}
+        carried = _carried_by(job) if spans.is_on() else None
+        with spans.span(f"job {kind.name}", described, kind="consumer", request_id=carried, is_root=True) as span:
+            await self._run(job, kind, span)
+
+    async def _run(self, job: ClaimedJob[Any], kind: JobKind[Any], span: spans.Span) -> None:
         started = time.perf_counter()
         try:
             job.payload = msgspec.json.decode(job.payload, type=kind.payload)
@@ -226,6 +231,7 @@ class JobSource(NodeSource):
         except (asyncio.CancelledError, LeaseLostError):
             raise
         except Exception as error:
+            span.fail(error.code if isinstance(error, PilotisError) else type(error).__name__)
             await self._failed(job, kind, error, time.perf_counter() - started)
             return
         if job.is_finished or await self._write_with_retries(job, lambda: self._finish(job)):
@@ -299,6 +305,26 @@ class JobSource(NodeSource):
         for job, written in batch:
             if not written.done():
                 written.set_result(job.id in ended)
+
+
+def _encoded(payload: object) -> str:
+    """Return a payload as JSON, with the trace of the work that enqueues it; types of payloads ignore the field."""
+    text = msgspec.json.encode(payload).decode()
+    carried = spans.carried()
+    if carried is None or not text.startswith('{"'):
+        return text
+    return f'{{"{_CARRIED}":"{carried}",{text[1:]}'
+
+
+class _Carrying(msgspec.Struct):
+    traceparent: str | None = msgspec.field(default=None, name=_CARRIED)
+
+
+def _carried_by(job: ClaimedJob[Any]) -> str | None:
+    try:
+        return msgspec.json.decode(job.payload, type=_Carrying).traceparent
+    except msgspec.MsgspecError:
+        return None
 
 
 def _error(error: Exception) -> str:

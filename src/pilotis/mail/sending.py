@@ -12,7 +12,7 @@ import msgspec
 from pilotis.db.pool import Database
 from pilotis.jobs.kinds import Job, JobKind
 from pilotis.jobs.queue import Jobs
-from pilotis.kit import clock
+from pilotis.kit import clock, spans
 from pilotis.kit.errors import NotFoundError, PilotisError
 from pilotis.kit.metrics import Counter
 from pilotis.mail import store
@@ -92,6 +92,18 @@ class Sender:
 
     async def _attempt(self, app_id: UUID, sending: Sending, mail: FullMail) -> tuple[State, str, bool]:
         """Send a mail, and return its new state, the relay's reply, and whether the relay knows no such address."""
+        described = {
+            "pilotis.app_id": str(app_id),
+            "pilotis.mail_id": str(mail.mail_id),
+            "pilotis.mail.purpose": mail.purpose,
+        }
+        with spans.span("mail", described, kind="producer") as span:
+            state, reply, is_unknown = await self._sent(app_id, sending, mail)
+            if state != "sent":
+                span.fail(state)
+            return state, reply, is_unknown
+
+    async def _sent(self, app_id: UUID, sending: Sending, mail: FullMail) -> tuple[State, str, bool]:
         assert mail.body is not None
         plain = (await self._secrets.app(app_id)).decrypt(Purpose.MAIL_BODY, str(mail.mail_id), mail.body)
         body = msgspec.json.decode(plain, type=Body)

@@ -88,6 +88,7 @@ def _serve(settings: Settings, source: DatabaseSource, stop: StopRequest, *, sna
     # Before anything is printed: PostgreSQL's keeper, in a thread of its own, may have something to log at any time.
     logs.configure(settings.log_format, settings.log_level)
     _check_https(settings)
+    _check_tracing(settings)
     if settings.https_certificate is not None:
         # Until a process reads the files again at this signal, it must not end by it.
         signal.signal(signal.SIGHUP, _no_op)
@@ -169,6 +170,12 @@ def _local_url(url: str) -> str:
 def _https_url(settings: Settings, listening: Listening) -> str:
     """Return the URL of the first name, where HTTPS is on without a `base_url`: on a port that the system chose."""
     return https_url(settings.https_names[0], listening.main[0].getsockname()[1])
+
+
+def _check_tracing(settings: Settings) -> None:
+    """Raise `CommandError` if traces are wanted, and what exports them is missing."""
+    if settings.otel_endpoint is not None and importlib.util.find_spec("opentelemetry") is None:
+        raise CommandError("Traces need further packages: pip install 'pilotis[otel]'.")
 
 
 def _check_https(settings: Settings) -> None:

@@ -15,6 +15,7 @@ from pilotis.events.envelope import compose
 from pilotis.events.types import Catalogue, Event
 from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import OutgoingError, OutgoingRequest, OutgoingResponse, RedirectError
+from pilotis.kit import spans
 from pilotis.kit.clock import now
 from pilotis.security.encryption.types import Purpose
 from pilotis.webhooks.consents import visible
@@ -118,6 +119,22 @@ class Sender:
         self, endpoint: Endpoint, event: Event, delivery_id: UUID, number: int, *, is_test: bool = False
     ) -> Outcome:
         """Make one attempt; failures are part of the outcome."""
+        described: dict[str, spans.Attribute] = {
+            "pilotis.app_id": str(event.app_id),
+            "pilotis.webhook_id": str(endpoint.webhook_id),
+            "pilotis.event.type": event.type,
+            "pilotis.delivery.attempt": number,
+        }
+        leading = event.request_id
+        with spans.span("delivery", described, kind="producer", request_id=leading, is_root=True) as span:
+            outcome = await self._send(endpoint, event, delivery_id, number, is_test=is_test)
+            if outcome.error is not None:
+                span.fail(outcome.error)
+            return outcome
+
+    async def _send(
+        self, endpoint: Endpoint, event: Event, delivery_id: UUID, number: int, *, is_test: bool
+    ) -> Outcome:
         body = self.body(event, endpoint.client_id, is_test=is_test)
         signed = signature_headers(str(event.event_id), body, endpoint.signing_keys, int(time.time()))
         headers = {**request_headers(event, delivery_id, number), **signed, **endpoint.headers}

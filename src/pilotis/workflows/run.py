@@ -20,7 +20,7 @@ from pilotis.functions.calls import Calls, Ended
 from pilotis.functions.webhook_form import rejection_of
 from pilotis.http.api.principals import AppInfo, by_itself
 from pilotis.jobs.kinds import LeaseLostError
-from pilotis.kit import json
+from pilotis.kit import json, spans
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError, PilotisError, UnavailableError
 from pilotis.workflows import backoff, execution_store
@@ -277,8 +277,7 @@ class Run:
         await self._write(point)
         self._holder.require_lease_of(self._claimed.owner)
         for ready, row in zip(begun, rows, strict=True):
-            called = self._ask(ready, row) if ready.step.step_type == "agent" else self._call(ready)
-            task = asyncio.create_task(called)
+            task = asyncio.create_task(self._run_step(ready, row))
             task.add_done_callback(lambda _: self._changed.set())
             self._tasks[task] = _InFlight(ready, row)
         return True
@@ -335,6 +334,21 @@ class Run:
             self._states[key] = State("failed", error=error)
             return None
         return Failed(key, result.code, result.message)
+
+    async def _run_step(self, ready: Ready, row: StepRow) -> CallResult:
+        described: dict[str, spans.Attribute] = {
+            "pilotis.app_id": str(self._app_id),
+            "pilotis.workflow_id": str(self._claimed.workflow_id),
+            "pilotis.execution_id": str(self._id),
+            "pilotis.step.type": ready.step.step_type,
+            "pilotis.step.try": row.try_,
+        }
+        with spans.span("step", described, request_id=self._claimed.request_id, is_root=True) as span:
+            is_agent = ready.step.step_type == "agent"
+            result = await (self._ask(ready, row) if is_agent else self._call(ready))
+            if result.code is not None:
+                span.fail(result.code)
+            return result
 
     async def _call(self, ready: Ready) -> CallResult:
         """Call a step's function."""

@@ -1,0 +1,1 @@
+"""Traces by OpenTelemetry, with `pilotis[otel]`: imported only where `otel_endpoint` is set."""

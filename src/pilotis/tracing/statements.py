@@ -1,0 +1,91 @@
+"""Spans of statements, and of batches in which several requests share one."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from pilotis.db.batching import Batcher
+from pilotis.db.observing import Statements, feature_of, shape_of
+from pilotis.kit import origin
+from pilotis.tracing.recorder import CURRENT, Active, Recorder, current
+
+_CACHED = 1024
+
+
+class TracedStatements(Statements):
+    """Counts statements, and records those of traced work: their text without values, never what they were given."""
+
+    def __init__(self, recorder: Recorder, slow_seconds: float = 0) -> None:
+        super().__init__(slow_seconds)
+        self._recorder = recorder
+
+    def ended(self, query: str, seconds: float) -> None:
+        """Count a statement, and record it."""
+        super().ended(query, seconds)
+        active = current()
+        if active is None:
+            # A query that several callers share runs in a task of its own; it is the first one's.
+            request_id = origin.current()
+            active = None if request_id is None else self._recorder.open(request_id)
+        if active is not None:
+            self._recorder.ended("statement", active, seconds, _described(query), "client")
+
+
+@functools.lru_cache(_CACHED)
+def _described(query: str) -> dict[str, str]:
+    return {
+        "db.system.name": "postgresql",
+        "db.query.text": shape_of(query),
+        "pilotis.feature": feature_of(query),
+    }
+
+
+class _Owner(NamedTuple):
+    active: Active
+    begun: float
+
+
+_Result = Any
+_begin = Batcher.begin
+_run_batch = Batcher._run_batch
+_owners: WeakKeyDictionary[asyncio.Future[Any], _Owner] = WeakKeyDictionary()
+
+
+def trace_batches(recorder: Recorder) -> None:
+    """Record for each traced request how long it waited for its batch and for the statement of it.
+
+    The statement itself belongs to the first of them.
+    """
+
+    def begin(self: Batcher[Any, Any], item: Any) -> asyncio.Future[Any]:
+        future = _begin(self, item)
+        if (active := current()) is not None:
+            _owners[future] = _Owner(active, time.perf_counter())
+        return future
+
+    async def run_batch(self: Batcher[Any, Any], batch: Sequence[tuple[Any, asyncio.Future[Any], float]]) -> None:
+        if not _owners:
+            return await _run_batch(self, list(batch))
+        owners = [owner for _, future, _ in batch if (owner := _owners.pop(future, None)) is not None]
+        token = CURRENT.set(owners[0].active if owners else None)
+        try:
+            await _run_batch(self, list(batch))
+        finally:
+            CURRENT.reset(token)
+            for owner in owners:
+                taken = time.perf_counter() - owner.begun
+                recorder.ended("batch", owner.active, taken, {"pilotis.batch.size": len(batch)})
+
+    Batcher.begin = begin  # type: ignore[method-assign]
+    Batcher._run_batch = run_batch  # type: ignore[method-assign]
+
+
+def end_batches() -> None:
+    """Run batches without spans again."""
+    Batcher.begin = _begin  # type: ignore[method-assign]
+    Batcher._run_batch = _run_batch  # type: ignore[method-assign]

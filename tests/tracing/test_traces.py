@@ -1,0 +1,289 @@
+"""Traces, as a collector on loopback receives them: which requests, what belongs to what, and what is in no span."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.sdk.trace import TracerProvider
+
+from pilotis.serve import start
+from pilotis.serve.errors import CommandError
+from pilotis.settings import Settings
+from pilotis.tracing.recorder import MAX_PER_SECOND, Recorder, context_of
+from tests.conftest import first_console_user, new_app
+from tests.functions.support import Functions
+from tests.mail.smtp_server import SmtpServer
+from tests.receiver import Receiver
+from tests.support import App, Server
+from tests.waiting import until
+from tests.webhooks.world import create
+from tests.workflows.support import Workflows
+
+TAKEN = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n"
+SECRET = "the otter swims at midnight"
+
+
+@dataclass
+class Spanned:
+    """A span as the collector got it."""
+
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    attributes: dict[str, Any]
+    is_failed: bool
+
+
+class Collector:
+    """What a receiver was sent, decoded."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.receiver.port}/v1/traces"
+
+    def of(self, trace_id: str) -> list[Spanned]:
+        """The spans of a trace so far."""
+        return [span for span in self.all() if span.trace_id == trace_id]
+
+    def all(self) -> Iterator[Spanned]:
+        for request in list(self.receiver.received):
+            for resource in ExportTraceServiceRequest.FromString(request.body).resource_spans:
+                for scope in resource.scope_spans:
+                    for span in scope.spans:
+                        yield Spanned(
+                            span.name,
+                            span.trace_id.hex(),
+                            span.span_id.hex(),
+                            span.parent_span_id.hex(),
+                            {one.key: value_of(one.value) for one in span.attributes},
+                            span.status.code == span.status.STATUS_CODE_ERROR,
+                        )
+
+    async def names(self, trace_id: str, *wanted: str) -> dict[str, Spanned]:
+        """Wait until a trace has spans of these names, and return the last of each name."""
+        await until(lambda: set(wanted) <= {span.name for span in self.of(trace_id)})
+        return {span.name: span for span in self.of(trace_id)}
+
+
+def value_of(value: AnyValue) -> Any:
+    return getattr(value, value.WhichOneof("value"))
+
+
+def asking(flags: str = "01") -> tuple[str, str, dict[str, str]]:
+    """The ids of a trace and of a caller's span, and the header that asks for it."""
+    trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
+    return trace_id, span_id, {"traceparent": f"00-{trace_id}-{span_id}-{flags}"}
+
+
+@asynccontextmanager
+async def traced(folder: Path, endpoint: str, **environment: str) -> AsyncIterator[App]:
+    """An app on a server that exports traces at once."""
+    settings = {
+        "PILOTIS_OTEL_ENDPOINT": endpoint,
+        "PILOTIS_OTEL_SAMPLE": "0",
+        "OTEL_BSP_SCHEDULE_DELAY": "50",
+        "PILOTIS_OUTGOING_NETWORKS": "127.0.0.0/8",
+        **environment,
+    }
+    server = Server(folder / "data", environment=settings)
+    await asyncio.to_thread(server.start)
+    try:
+        yield await asyncio.to_thread(lambda: new_app(server, first_console_user(server)))
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+@pytest.fixture(scope="module")
+async def collector() -> AsyncIterator[Collector]:
+    async with Receiver.listening({"/v1/traces": TAKEN}) as receiver:
+        yield Collector(receiver)
+
+
+@pytest.fixture(scope="module")
+async def smtp() -> AsyncIterator[SmtpServer]:
+    async with SmtpServer().listening() as listening:
+        yield listening
+
+
+@pytest.fixture(scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory, collector: Collector, smtp: SmtpServer) -> AsyncIterator[App]:
+    mail = {"PILOTIS_SMTP_URL": smtp.url(), "PILOTIS_MAIL_FROM": "mail@test.invalid"}
+    async with traced(tmp_path_factory.mktemp("traced"), collector.url, **mail) as made:
+        yield made
+
+
+async def test_a_request_and_what_it_leads_to_are_one_trace(app: App, collector: Collector):
+    table = await app.table({"text": "string"})
+    path = f"/v1/public/tables/{table}/data"
+    async with Receiver.listening() as receiver:
+        webhook = await create(app, f"http://127.0.0.1:{receiver.port}/hook/{SECRET.replace(' ', '-')}")
+        trace_id, caller, headers = asking()
+        async with app.client(**headers) as client:
+            answer = await client.post(path, json={"data": {"text": SECRET}})
+            assert answer.status_code == 201, answer.text
+        server_span = f"POST {path.replace(table, ':table_id')}"
+        spans = await collector.names(trace_id, server_span, "batch", "statement", "delivery", "request")
+        (delivered,) = receiver.received
+    request = spans[server_span]
+    assert request.parent_id == caller
+    assert request.attributes["http.response.status_code"] == 201
+    assert request.attributes["pilotis.app_id"] == app.app_id
+    assert spans["batch"].parent_id == request.span_id
+    assert spans["statement"].parent_id == request.span_id
+    assert "insert into" in spans["statement"].attributes["db.query.text"]
+    assert spans["delivery"].parent_id == request.span_id
+    assert spans["delivery"].attributes["pilotis.webhook_id"] == webhook.id
+    # The receiver can go on with the trace.
+    assert spans["request"].parent_id == spans["delivery"].span_id
+    assert delivered.headers["traceparent"] == f"00-{trace_id}-{spans['request'].span_id}-01"
+    # The id of the request is that of its span.
+    assert answer.headers["x-request-id"] == f"00-{trace_id}-{request.span_id}-01"
+    unsafe = json.dumps([span.attributes for span in collector.all()])
+    for hidden in (SECRET, SECRET.replace(" ", "-"), app.public_key, webhook.secret):
+        assert hidden not in unsafe
+
+
+async def test_requests_of_other_paths_have_their_statements(app: App, collector: Collector):
+    table = await app.table({"text": "string"})
+    trace_id, _, headers = asking()
+    headers["X-Request-Id"] = f"mine-{trace_id}"
+    async with app.client(**headers) as client:
+        answer = await client.post(f"/v1/public/tables/{table}/data/query", json={"where": {"text": SECRET}})
+        assert (answer.status_code, answer.headers["x-request-id"]) == (200, headers["X-Request-Id"])
+        spans = await collector.names(trace_id, "POST /v1/public/tables/:table_id/data/query", "statement")
+    assert spans["POST /v1/public/tables/:table_id/data/query"].attributes["pilotis.request_id"] == f"mine-{trace_id}"
+    assert spans["statement"].parent_id == spans["POST /v1/public/tables/:table_id/data/query"].span_id
+    assert SECRET not in json.dumps([span.attributes for span in collector.of(trace_id)])
+
+
+async def test_a_call_of_a_function_has_its_calls_within(app: App, collector: Collector, sandboxes: None):
+    table = await app.table({"text": "string"}, title="notes")
+    functions = Functions(app)
+    source = (
+        "export default async (payload, ctx) => {"
+        f" await ctx.api.fetch('/v1/public/tables/{table}/data');"
+        " throw new Error(payload.text); };"
+    )
+    async with functions.console:
+        name = await functions.made("reader", source, scopes=["rows:read"])
+        trace_id, _, headers = asking()
+        async with app.client(**headers) as client:
+            body = {"payload": {"text": SECRET}}
+            answer = await client.post(f"/v1/public/functions/{name}/invoke", json=body)
+    assert SECRET in answer.text
+    server_span, inside = "POST /v1/public/functions/:function_id/invoke", "GET /v1/public/tables/:table_id/data"
+    spans = await collector.names(trace_id, server_span, "function", inside)
+    assert spans["function"].parent_id == spans[server_span].span_id
+    assert spans["function"].is_failed
+    assert spans["function"].attributes["pilotis.execution_id"] == answer.json()["execution_id"]
+    assert spans[inside].parent_id == spans["function"].span_id
+    assert SECRET not in json.dumps([span.attributes for span in collector.of(trace_id)])
+
+
+async def test_a_step_and_its_function_follow_the_request_that_started_them(
+    app: App, collector: Collector, sandboxes: None
+):
+    functions, workflows = Functions(app), Workflows(app)
+    async with functions.console, workflows.console:
+        function_id = await functions.made("adder", "export default async () => ({ sum: 3 });")
+        workflow = await workflows.made([{"id": "add", "step_type": "function", "function_id": function_id}])
+        trace_id, _, headers = asking()
+        answer = await workflows.execute(workflow, **headers)
+        await workflows.reached(workflow, answer.json()["execution_id"])
+    server_span = "POST /v1/apps/:app_id/workflows/:workflow_id/execute"
+    spans = await collector.names(trace_id, server_span, "step", "function")
+    assert spans["step"].parent_id == spans[server_span].span_id
+    assert spans["function"].parent_id == spans["step"].span_id
+
+
+async def test_a_job_carries_the_trace_and_a_mail_names_nobody(app: App, collector: Collector, smtp: SmtpServer):
+    trace_id, _, headers = asking()
+    async with app.client(**headers) as client:
+        body = {"login_id": "quiet-otter", "password": SECRET, "email": "quiet-otter@example.com"}
+        answer = await client.post("/v1/public/app-members/signup", json=body)
+        assert answer.status_code == 201, answer.text
+    server_span = "POST /v1/public/app-members/signup"
+    spans = await collector.names(trace_id, server_span, "job accounts.mail", "job mail.send", "mail")
+    assert spans["job accounts.mail"].parent_id == spans[server_span].span_id
+    # One job has enqueued the other.
+    assert spans["job mail.send"].parent_id == spans["job accounts.mail"].span_id
+    assert spans["mail"].parent_id == spans["job mail.send"].span_id
+    assert spans["mail"].attributes["pilotis.mail.purpose"]
+    unsafe = json.dumps([span.attributes for span in collector.of(trace_id)])
+    for hidden in (SECRET, "quiet-otter", answer.json()["access_token"], answer.json()["member_id"]):
+        assert hidden not in unsafe
+    assert any("quiet-otter" in recipient for taken in smtp.taken for recipient in taken.recipients)
+
+
+async def test_only_what_is_asked_for_or_drawn_is_traced(app: App, collector: Collector):
+    unsampled, _, headers = asking("00")
+    invalid = secrets.token_hex(16)
+    async with app.client() as client:
+        assert (await client.get("/v1/public/tables", headers=headers)).status_code == 200
+        answer = await client.get("/v1/public/tables", headers={"traceparent": f"00-{invalid}-{'0' * 16}-01"})
+        assert (answer.status_code, answer.headers["x-request-id"][:3] == "00-") == (200, False)
+        last, _, headers = asking()
+        assert (await client.get("/v1/public/tables", headers=headers)).status_code == 200
+    await collector.names(last, "GET /v1/public/tables")
+    assert collector.of(unsampled) + collector.of(invalid) == []
+
+
+async def test_every_request_is_traced_where_the_share_is_1_and_a_silent_collector_stops_nothing(tmp_path: Path):
+    async def silent(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    async with Receiver.listening({"/v1/traces": silent}) as receiver:
+        url = f"http://127.0.0.1:{receiver.port}/v1/traces"
+        async with traced(tmp_path, url, PILOTIS_OTEL_SAMPLE="1") as app, app.client() as client:
+            table = await app.table({"text": "string"})
+            path = f"/v1/public/tables/{table}/data"
+            ids = [(await client.post(path, json={"data": {"text": "x"}})).headers["x-request-id"] for _ in range(3)]
+            ids.append((await client.get(path)).headers["x-request-id"])
+            assert all(context_of(one) for one in ids)
+            assert len({context_of(one).trace_id for one in ids}) == 4
+            await until(lambda: receiver.received)
+            begun = time.monotonic()
+        # The rest of a stop has a budget of its own; an export that hangs does not come on top of it.
+        assert time.monotonic() - begun < 15
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_process_traces_only_so_much(share: float):
+    recorder = Recorder(TracerProvider(shutdown_on_exit=False).get_tracer("test"), share)
+    _, _, headers = asking()
+    asking_for = None if share else headers["traceparent"].encode()
+    asked = [recorder.request("GET", asking_for, None) for _ in range(3 * MAX_PER_SECOND)]
+    begun = [active for active in asked if active is not None]
+    # The second may change meanwhile.
+    assert MAX_PER_SECOND <= len(begun) <= 2 * MAX_PER_SECOND
+    for active in begun:
+        recorder.discard(active)
+
+
+def test_two_requests_of_one_id_are_not_told_apart_so_the_second_is_not_traced():
+    recorder = Recorder(TracerProvider(shutdown_on_exit=False).get_tracer("test"), 1.0)
+    first = recorder.request("GET", None, b"the-same-id")
+    assert first is not None
+    assert recorder.request("GET", None, b"the-same-id") is None
+    recorder.answered(first, "GET", 200, None)
+    assert recorder.request("GET", None, b"the-same-id") is not None
+
+
+def test_a_start_without_the_extra_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(CommandError, match=r"pilotis\[otel\]"):
+        start._check_tracing(Settings(otel_endpoint="http://127.0.0.1:4318/v1/traces"))
+    start._check_tracing(Settings())
