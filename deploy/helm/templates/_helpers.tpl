@@ -44,6 +44,8 @@ spec:
     runAsUser: 10001
     runAsGroup: 10001
     fsGroup: 10001
+    # Once: at each start the group would get rights on the database's files, and PostgreSQL then refuses them.
+    fsGroupChangePolicy: OnRootMismatch
     seccompProfile:
       type: RuntimeDefault
   containers:
@@ -115,12 +117,22 @@ spec:
           mountPath: /data
         - name: tmp
           mountPath: /tmp
+        {{- if eq .Values.database "embedded" }}
+        - name: memory
+          mountPath: /dev/shm
+        {{- end }}
   volumes:
     - name: tmp
       emptyDir: {}
     {{- if eq .Values.database "external" }}
     - name: data
       emptyDir: {}
+    {{- else }}
+    # What the processes of a query share; the 64 MB of a container are too little for some.
+    - name: memory
+      emptyDir:
+        medium: Memory
+        sizeLimit: {{ .Values.persistence.sharedMemory }}
     {{- end }}
   {{- with .Values.nodeSelector }}
   nodeSelector:
