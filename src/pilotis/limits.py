@@ -207,7 +207,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     site_domains: App[Positive] = 50
     """Domains of a web storage."""
     certificates_per_hour: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "per hour"})] = 20
-    """Certificates that are ordered for the domains of sites, with those that are renewed."""
+    """Certificates that are ordered for domains and names of sites, with those that are renewed."""
     regex_length: App[Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000, extra={"unit": "characters"})]] = 256
     """A `$matches` pattern."""
     rule_bytes: App[Bytes] = 8 * 1024

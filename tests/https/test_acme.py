@@ -23,6 +23,7 @@ from tests.https.servers import NAME, HttpsServer
 from tests.waiting import reserved_port, until
 
 OTHER = "www.example.com"
+SITES = "sites.example.com"
 
 
 @contextmanager
@@ -116,7 +117,11 @@ class World:
 @pytest.fixture(scope="module")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     folder = tmp_path_factory.mktemp("acme")
-    settings = {"PILOTIS_WORKERS": "2", "PILOTIS_LIMITS_CERTIFICATES_PER_HOUR": "4"}
+    settings = {
+        "PILOTIS_WORKERS": "2",
+        "PILOTIS_LIMITS_CERTIFICATES_PER_HOUR": "4",
+        "PILOTIS_SITES_BASE_URL": f"https://{SITES}",
+    }
     with certified(folder, **settings) as (server, acme), running(server):
         await until(lambda: serial(server))
         site = await new_site(new_app(server, first_console_user(server)))
@@ -136,6 +141,79 @@ async def test_a_verified_domain_gets_a_certificate_at_its_first_handshake(world
     assert world.server.get("/", "cafe.example", world.acme.authority.ca_file).text == "home"
     assert world.server.plain("/menu", "cafe.example").headers["location"].startswith("https://cafe.example")
     assert len(world.acme.ordered("cafe.example")) == 1
+
+
+async def test_a_site_below_the_servers_domain_gets_a_certificate_for_each_of_its_channels(world: World):
+    await world.connection.execute("delete from pilotis.https_orders")
+    name = f"{world.site.slug}.{SITES}"
+    await until(lambda: serial(world.server, name))
+    await until(lambda: all(serial(world.server, name) for _ in range(8)))
+    assert world.server.get("/", name, world.acme.authority.ca_file).text == "home"
+    assert world.server.plain("/menu", name).headers["location"] == f"https://{name}:{world.server.https}/menu"
+    # What is there, and no more: nothing is in QA, a version has no certificate, and there is no such site.
+    empty = await new_site(world.site.app, name="empty")
+    others = [f"{world.site.slug}--qa", f"{world.site.slug}--v1", "none", "none--qa", empty.slug, "a.b", "-", "*"]
+    before = len(world.acme.orders)
+    for other in others:
+        assert serial(world.server, f"{other}.{SITES}") is None
+    await world.site.deploy({"index.html": b"draft"}, target="qa")
+    qa = f"{world.site.slug}--qa.{SITES}"
+    await until(lambda: serial(world.server, qa))
+    assert world.server.get("/", qa, world.acme.authority.ca_file).text == "draft"
+    assert [one.name for one in world.acme.orders[before:]] == [qa]
+    # It is renewed, by whichever process has the job.
+    await world.connection.execute("update pilotis.https_certificates set renew_at = now() where name = $1", name)
+    old = serial(world.server, name)
+    await world.connection.execute("delete from pilotis.https_orders")
+    await order(world, name)
+    await until(lambda: old not in [serial(world.server, name) for _ in range(8)])
+
+
+async def test_names_of_sites_leave_domains_half_of_the_orders(world: World):
+    await world.connection.execute("delete from pilotis.https_orders")
+    made = [await new_site(world.site.app, name=f"many-{number}") for number in range(4)]
+    for site in made:
+        await site.deploy({"index.html": b"home"})
+    names = [f"{site.slug}.{SITES}" for site in made]
+    before = len(world.acme.orders)
+
+    async def all_asked() -> bool:
+        for name in names:
+            serial(world.server, name)
+        waiting = (
+            "select count(*) from pilotis.jobs where kind = 'certificates.order' and run_at > now() + '50 minutes'"
+            " and subject = any($1)"
+        )
+        return await world.connection.fetchval(waiting, names) == 2
+
+    await until(all_asked)
+    assert len(world.acme.orders) - before == 2
+    await world.domain("beside.example", verified=True)
+    await until(lambda: serial(world.server, "beside.example"))
+    await world.connection.execute("delete from pilotis.jobs where subject = any($1)", names)
+    await world.connection.execute("delete from pilotis.https_orders")
+
+
+async def test_the_certificate_of_a_site_that_is_gone_is_deleted_once_it_has_ended(world: World):
+    site = await new_site(world.site.app, name="gone")
+    await site.deploy({"index.html": b"home"})
+    name = f"{site.slug}.{SITES}"
+    await world.connection.execute("delete from pilotis.https_orders")
+    await until(lambda: serial(world.server, name))
+    await world.connection.execute("delete from pilotis.web_storages where storage_id = $1", site.id)
+    statement = "update pilotis.https_certificates set renew_at = now(), not_after = now() + $2 where name = $1"
+    await world.connection.execute(statement, name, timedelta(days=1))
+    orders = len(world.acme.orders)
+    await order(world, name)
+    assert await world.certificate(name) is not None
+    await world.connection.execute(statement, name, -timedelta(seconds=1))
+    await until(lambda: is_deleted(world, name))
+    assert len(world.acme.orders) == orders
+
+
+async def is_deleted(world: World, name: str) -> bool:
+    await run_periodic(world.connection)
+    return await world.certificate(name) is None
 
 
 async def test_strangers_names_are_never_ordered(world: World):
@@ -315,6 +393,13 @@ async def failed(connection: asyncpg.Connection) -> asyncpg.Record | None:
 
 async def periodic_has_run(connection: asyncpg.Connection, server: HttpsServer, acme: AcmeServer) -> bool:
     """Have the periodic task run, unless it has asked when to renew."""
+    await run_periodic(connection)
+    row = await stored(connection, NAME)
+    return acme.asked_for_renewal > 0 and row["ask_at"] > datetime.now(UTC)
+
+
+async def run_periodic(connection: asyncpg.Connection) -> None:
+    """Have the periodic task run soon."""
     await connection.execute(
         """
         insert into pilotis.jobs (app_id, job_id, queue, kind, key, payload, run_at)
@@ -324,8 +409,6 @@ async def periodic_has_run(connection: asyncpg.Connection, server: HttpsServer, 
         """
     )
     await connection.execute("select pg_notify('pilotis', 'work:light')")
-    row = await stored(connection, NAME)
-    return acme.asked_for_renewal > 0 and row["ask_at"] > datetime.now(UTC)
 
 
 async def order(world: World, name: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pilotis.certificates.issued import IssuedCertificates
 from pilotis.certificates.orders import Ordering, Orders
 from pilotis.certificates.own_files import OwnFiles
 from pilotis.certificates.service import Certificates
+from pilotis.certificates.site_names import SiteNames
 from pilotis.feature import Feature
 from pilotis.floor import Floor
 from pilotis.hosting.feature import HostingFeature
@@ -51,9 +54,18 @@ def feature(floor: Floor, hosting: HostingFeature) -> CertificatesFeature:
                 settings.limits.certificates_per_hour,
             ),
             [name for name in settings.https_names if own is None or not own.covers(name)],
-            lambda name: certificates.is_ordered(name),
+            lambda names: certificates.wanted(names),
+            lambda name: certificates.is_site(name),
         )
-    certificates = Certificates(floor.database, settings.https_names, hosting.hosting.is_domain, own, issued, orders)
+    sites = None
+    if urlsplit(settings.sites_base_url or "").scheme == "https":
+
+        def sites(found: Callable[[str], None]) -> SiteNames:
+            return SiteNames(hosting.hosting.is_site_name, hosting.hosting.served_names, found)
+
+    certificates = Certificates(
+        floor.database, settings.https_names, hosting.hosting.is_domain, own, issued, orders, sites
+    )
 
     def seconds_left() -> float:
         end = certificates.first_end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -60,7 +60,11 @@ class Ordering(NamedTuple):
 
 
 class Orders:
-    """Gets the certificates of the server's own `names`, and of further ones that `is_wanted` accepts."""
+    """Gets the certificates of the server's own `names`, and of those further ones that `wanted` returns.
+
+    Those of which `is_site` says that they are sites' names below the server's take half of what is ordered in an hour,
+    so that they leave the domains of sites their share: an owner of an app makes as many of them as it likes.
+    """
 
     def __init__(
         self,
@@ -69,14 +73,16 @@ class Orders:
         secrets: Secrets,
         ordering: Ordering,
         names: Sequence[str],
-        is_wanted: Callable[[str], bool],
+        wanted: Callable[[Sequence[str]], Awaitable[set[str]]],
+        is_site: Callable[[str], bool],
     ) -> None:
         self._database = database
         self._jobs = jobs
         self._secrets = secrets.server()
         self._ordering = ordering
         self._names = names
-        self._is_wanted = is_wanted
+        self._wanted = wanted
+        self._is_site = is_site
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="acme")
         self._registering = asyncio.Lock()
         self.kind = JobKind(
@@ -101,10 +107,11 @@ class Orders:
         """Order what is due, ask the authority when to renew, and delete what nobody needs."""
         database = self._database.of(BACKGROUND)
         due = await store.due(database, self._names)
-        for name in [name for name in due if self._is_wanted(name)]:
+        wanted = await self._wanted(due)
+        for name in wanted:
             await self.order(name)
         async with job.transaction() as connection:
-            await store.delete_certificates(connection, [name for name in due if not self._is_wanted(name)])
+            await store.delete_certificates(connection, [name for name in due if name not in wanted])
             await store.delete_old(connection)
         asked = await store.to_ask_for(database, _ASKED_FOR)
         if asked:
@@ -144,7 +151,7 @@ class Orders:
     async def _run(self, job: Job[OrderJob]) -> None:
         name = job.payload.name
         known = await store.certificate(self._database.of(BACKGROUND), name)
-        if not self._is_wanted(name) or (known is not None and not _is_due(known)):
+        if name not in await self._wanted([name]) or (known is not None and not _is_due(known)):
             return
         if name not in self._names and await self._waits(job, name):
             return
@@ -159,7 +166,8 @@ class Orders:
     async def _waits(self, job: Job[OrderJob], name: str) -> bool:
         """Count an order for a site's name, or postpone it."""
         async with job.transaction() as connection:
-            free_at = await store.begin_order(connection, uuid7(), name, self._ordering.orders_per_hour)
+            limit, is_site = self._ordering.orders_per_hour, self._is_site(name)
+            free_at = await store.begin_order(connection, uuid7(), name, limit, is_site=is_site)
             if free_at is not None:
                 await self._jobs.enqueue(
                     connection, self.kind, None, job.payload, key=name, subject=name, run_at=free_at

@@ -16,6 +16,7 @@ from pilotis.certificates.contexts import new_context
 from pilotis.certificates.issued import IssuedCertificates
 from pilotis.certificates.orders import Orders
 from pilotis.certificates.own_files import CHECK_SECONDS, OwnFiles
+from pilotis.certificates.site_names import SiteNames
 from pilotis.db.pool import Database
 from pilotis.db.waiters import UNAUTHENTICATED
 from pilotis.kit.errors import QueryTimeoutError, UnavailableError
@@ -30,8 +31,9 @@ _log = structlog.get_logger("pilotis.https")
 class Certificates:
     """The certificates of a server.
 
-    `names` are its own, `is_domain` says which others are verified domains of sites. Those that `own` does not cover
-    come from `orders` and are found in `issued`; without these there are only the operator's own files.
+    `names` are its own, `is_domain` says which others are verified domains of sites, and `sites`, if not None, which
+    are names of sites below the server's domain for them. Those that `own` does not cover come from `orders` and are
+    found in `issued`; without these there are only the operator's own files.
     """
 
     def __init__(
@@ -42,13 +44,16 @@ class Certificates:
         own: OwnFiles | None,
         issued: IssuedCertificates | None,
         orders: Orders | None,
+        sites: Callable[[Callable[[str], None]], SiteNames] | None = None,
     ) -> None:
+        """`sites` takes what is to be called with a name that has a site."""
         self._database = database
         self._names = names
         self._is_domain = is_domain
         self._own = own
         self._issued = issued
         self._orders = orders
+        self._sites = None if sites is None or orders is None else sites(self._order_soon)
         self._lookups = asyncio.Semaphore(_MAX_LOOKUPS)
         self._asked: dict[str, float] = {}
         self._wanted: set[str] = set()
@@ -74,6 +79,8 @@ class Certificates:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if self._sites is not None:
+            await self._sites.close()
         if self._issued is not None:
             await self._issued.close()
         if self._orders is not None:
@@ -94,9 +101,28 @@ class Certificates:
             return False
         return name in self._names or self._is_domain(name)
 
+    async def wanted(self, names: Sequence[str]) -> set[str]:
+        """Return those names whose certificates are to come from an authority, also of sites below the server's."""
+        ordered = {name for name in names if self.is_ordered(name)}
+        others = [name for name in names if name not in ordered and self._may_be_site(name)]
+        return ordered if not others or self._sites is None else ordered | set(await self._sites.served(others))
+
+    def is_site(self, name: str) -> bool:
+        """Whether a name is below the server's domain for sites, rather than one of its own or a site's domain."""
+        return not self.is_ordered(name) and self._may_be_site(name)
+
+    def _may_be_site(self, name: str) -> bool:
+        return (
+            self._sites is not None
+            and self._sites.is_name(name)
+            and not (self._own is not None and self._own.covers(name))
+        )
+
     async def answer(self, host: str, token: str) -> bytes | None:
         """Return the answer to a challenge of an authority for a host; None without one."""
-        if self._orders is None or not _TOKEN.fullmatch(token) or not self.is_ordered(host):
+        if self._orders is None or not _TOKEN.fullmatch(token):
+            return None
+        if not self.is_ordered(host) and not self._may_be_site(host):
             return None
         async with self._lookups:
             try:
@@ -121,7 +147,7 @@ class Certificates:
         return is_own or (self._issued is not None and self._issued.not_after(name) is not None)
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> int | None:
-        """Set the context of a handshake, or reject it without asking anybody.
+        """Set the context of a handshake, or reject it; nobody is asked while it waits.
 
         An address is no name (RFC 6066, section 3), but some clients send it.
         """
@@ -141,11 +167,17 @@ class Certificates:
     def _context_of(self, name: str) -> ssl.SSLContext | None:
         if self._own is not None and self._own.covers(name):
             return self._own.context
-        if self._issued is None or not self.is_ordered(name):
+        if self._issued is None:
             return None
+        is_ordered = self.is_ordered(name)
+        if not is_ordered and not self._may_be_site(name):
+            return None
+        # That of a site which is gone is used until it ends, and not renewed.
         context = self._issued.context(name)
-        if context is None:
+        if context is None and is_ordered:
             self._order_soon(name)
+        elif context is None and self._sites is not None:
+            self._sites.ask(name)
         return context
 
     def _order_soon(self, name: str) -> None:

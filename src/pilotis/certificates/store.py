@@ -18,6 +18,11 @@ FIRST_WAIT, LONGEST_WAIT, WAIT_FACTOR = 60, 24 * 3600, 3
 Three times, so that a name fails five times in the first hour: as often as Let's Encrypt permits."""
 
 _LOCK = 0x48545450  # "HTTP"
+_FREE_AT = """
+    select started_at + interval '1 hour' from pilotis.https_orders
+    where started_at > now() - interval '1 hour' and ($2::text is null or split_part(name, '.', 1) || '.' || $2 = name)
+    order by started_at desc offset $1 limit 1
+"""
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,16 +243,18 @@ async def delete_old(connection: Connection) -> None:
     await connection.execute("delete from pilotis.https_orders where started_at < now() - interval '1 hour'")
 
 
-async def begin_order(connection: Connection, order_id: UUID, name: str, limit: int) -> datetime | None:
-    """Count an order, if fewer than `limit` were begun in the last hour; else return when the next one may begin."""
+async def begin_order(
+    connection: Connection, order_id: UUID, name: str, limit: int, *, is_site: bool = False
+) -> datetime | None:
+    """Count an order, if fewer than `limit` were begun in the last hour; else return when the next one may begin.
+
+    Of those for names that are beside this one in a domain, as names of sites are (`is_site`), at most half as many.
+    """
     await connection.execute("select pg_advisory_xact_lock($1)", _LOCK)
-    free_at: datetime | None = await connection.fetchval(
-        """
-        select started_at + interval '1 hour' from pilotis.https_orders
-        where started_at > now() - interval '1 hour' order by started_at desc offset $1 limit 1
-        """,
-        limit - 1,
-    )
+    free_at: datetime | None = await connection.fetchval(_FREE_AT, limit - 1, None)
+    if is_site:
+        beside = await connection.fetchval(_FREE_AT, max(limit // 2, 1) - 1, name.partition(".")[2])
+        free_at = max(filter(None, (free_at, beside)), default=None)
     if free_at is None:
         await connection.execute("insert into pilotis.https_orders (order_id, name) values ($1, $2)", order_id, name)
     return free_at

@@ -109,6 +109,14 @@ class Hosting:
         """Whether a host is a verified domain of a site."""
         return host not in self._own_hosts and self.sites.is_domain(host)
 
+    def is_site_name(self, host: str) -> bool:
+        """Whether a host could be a site's production or QA below the sites' domain, from its form."""
+        return host not in self._own_hosts and self.sites.named(host) is not None
+
+    async def served_names(self, hosts: Sequence[str]) -> list[str]:
+        """Return those of hosts below the sites' domain at which a deployment is in production or QA."""
+        return await self.sites.served_names([host for host in hosts if host not in self._own_hosts])
+
     async def close(self) -> None:
         """Stop threads and running tasks."""
         if self.ports:

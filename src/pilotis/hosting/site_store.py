@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -163,6 +164,20 @@ async def newest_slugs(database: Database, limit: int) -> list[str]:
         "select slug from pilotis.web_storages order by created_at desc, storage_id limit $1", limit, tenant=BACKGROUND
     )
     return [slug for (slug,) in rows]
+
+
+async def deployed_slugs(database: Database, slugs: Sequence[str]) -> set[tuple[str, bool]]:
+    """Return those of the slugs whose sites have a deployment in production (False) or QA (True)."""
+    rows = await database.fetch(
+        """
+        select s.slug, channel.is_qa from pilotis.web_storages s join pilotis.apps a using (app_id)
+        cross join lateral (values (false, s.production_id), (true, s.qa_id)) channel (is_qa, deployment_id)
+        where s.slug = any($1) and a.deleted_at is null and channel.deployment_id is not null
+        """,
+        list(slugs),
+        tenant=CONSOLE,
+    )
+    return {(row["slug"], row["is_qa"]) for row in rows}
 
 
 async def is_site_name(database: Database, hostname: str, slug: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from pilotis.db.pool import Database
 from pilotis.db.topics import Topic
 from pilotis.hosting import page_store, site_store
 from pilotis.hosting.contents import Contents
-from pilotis.hosting.names import Addresses, parse_label
+from pilotis.hosting.names import Addresses, SiteName, parse_label
 from pilotis.hosting.paths import HEADERS_FILE, REDIRECTS_FILE
 from pilotis.hosting.ports import MAX_PORTS
 from pilotis.hosting.resolution import ERROR_PAGE, Layout
@@ -124,6 +124,19 @@ class Sites:
     def is_domain(self, host: str) -> bool:
         """Whether a host is a site's own domain."""
         return host in self._domains
+
+    def named(self, host: str) -> SiteName | None:
+        """Return which site's production or QA a host below the sites' domain names, if it names any."""
+        if not host.endswith(self._addresses.suffix):
+            return None
+        name = parse_label(host.removesuffix(self._addresses.suffix))
+        return name if name is not None and name.version is None else None
+
+    async def served_names(self, hosts: Sequence[str]) -> list[str]:
+        """Return those of hosts below the sites' domain at which a deployment is in production or QA."""
+        names = {host: name for host in hosts if (name := self.named(host)) is not None}
+        found = await site_store.deployed_slugs(self._database, [name.slug for name in names.values()])
+        return [host for host, name in names.items() if (name.slug, name.is_qa) in found]
 
     def cached(self, host: str) -> View | None:
         """Return the view of a host if it is cached and valid."""

@@ -216,7 +216,7 @@ export const LIMITS = [
       branches: ["Branches of an app", "앱의 브랜치"],
       app_archives: ["Archives of an app that are kept", "보관하는 앱 아카이브"],
       archive_bytes: ["Largest archive that is imported", "가져오는 가장 큰 아카이브"],
-      certificates_per_hour: ["Certificates ordered for domains", "도메인에 주문하는 인증서"],
+      certificates_per_hour: ["Certificates ordered for sites", "사이트에 주문하는 인증서"],
       deleted_app_days: ["Time for which a deleted app can be restored", "삭제한 앱을 되돌릴 수 있는 시간"],
       audit_days: ["Time for which the audit log is kept", "감사 기록을 보관하는 시간"],
       audit_entries: ["Entries of the audit log that are kept", "보관하는 감사 기록"],
