@@ -189,7 +189,41 @@ def haproxy(behind: Behind) -> Iterator[Proxy]:
             yield Proxy(port, behind.authority.ca_file)
 
 
-@pytest.mark.parametrize("proxy_of", [nginx, caddy, haproxy], ids=["nginx", "caddy", "haproxy"])
+@contextmanager
+def traefik(behind: Behind) -> Iterator[Proxy]:
+    path, folder = program("traefik"), behind.folder / "traefik"
+    folder.mkdir()
+    certificate = str(behind.authority.certificate("api.example.com", "*.sites.example.com"))
+    static, divider, dynamic = configuration("traefik").partition("# /etc/traefik/pilotis.yaml\n")
+    assert divider
+    with reserved_port() as port, reserved_port() as unused:
+        (folder / "traefik.yaml").write_text(
+            replaced(
+                static,
+                ('":443"', f'"127.0.0.1:{port}"'),
+                ('":80"', f'"127.0.0.1:{unused}"'),
+                ("/etc/traefik/pilotis.yaml", str(folder / "pilotis.yaml")),
+            )
+        )
+        (folder / "pilotis.yaml").write_text(
+            replaced(
+                dynamic,
+                ("/etc/ssl/pilotis.pem", certificate),
+                ("10.0.0.11:8090", behind.address),
+                ("10.0.0.12:8090", behind.address),
+            )
+        )
+        with running([path, f"--configFile={folder / 'traefik.yaml'}"], port, folder / "log"):
+            proxy = Proxy(port, behind.authority.ca_file)
+            # It listens before it has read where to send what.
+            wait_until(lambda: proxy.ask(f"{API}/healthz", "-k")[0] == 200)
+            yield proxy
+
+
+PROXIES = [nginx, caddy, haproxy, traefik]
+
+
+@pytest.mark.parametrize("proxy_of", PROXIES, ids=[one.__name__ for one in PROXIES])
 async def test_the_configuration_of_the_guide_serves_everything(behind: Behind, proxy_of, monkeypatch):
     app = new_app(behind.app.server, behind.app.console)
     site = await new_site(app)

@@ -14,11 +14,14 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from pilotis.serve import start
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings
-from pilotis.tracing.recorder import MAX_PER_SECOND, Recorder, context_of
+from pilotis.tracing.recorder import MAX_PER_SECOND, MAX_STATEMENTS, Recorder, context_of
+from pilotis.tracing.statements import TracedStatements
 from tests.conftest import first_console_user, new_app
 from tests.functions.support import Functions
 from tests.mail.smtp_server import SmtpServer
@@ -271,6 +274,40 @@ def test_a_process_traces_only_so_much(share: float):
     assert MAX_PER_SECOND <= len(begun) <= 2 * MAX_PER_SECOND
     for active in begun:
         recorder.discard(active)
+
+
+def test_an_id_that_looks_like_a_trace_gets_no_more_than_a_trace():
+    recorder = Recorder(TracerProvider(shutdown_on_exit=False).get_tracer("test"), 0.0)
+    _, _, headers = asking()
+    begun = 0
+    for _ in range(3 * MAX_PER_SECOND):
+        forged = headers["traceparent"]
+        with recorder.span("function", {}, kind="internal", request_id=forged, is_root=False) as span:
+            begun += span.traceparent is not None
+    assert MAX_PER_SECOND <= begun <= 2 * MAX_PER_SECOND
+    with recorder.span("function", {}, kind="internal", request_id="an-id-of-a-client", is_root=False) as span:
+        assert span.traceparent is None
+
+
+def test_a_span_has_only_so_many_statements():
+    memory = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    recorder = Recorder(provider.get_tracer("test"), 1.0)
+    statements = TracedStatements(recorder)
+    with recorder.span("job", {}, kind="consumer", request_id=None, is_root=True):
+        for number in range(MAX_STATEMENTS + 5):
+            statements.ended(f"select {number} from pilotis.apps where name = 'x' and app_id = $1", 0.001)
+    *recorded, job = memory.get_finished_spans()
+    assert len(recorded) == MAX_STATEMENTS
+    assert {one.attributes["db.query.text"] for one in recorded} == {
+        "select ? from pilotis.apps where name = ? and app_id = $1"
+    }
+    assert recorded[0].attributes["pilotis.feature"] == "apps"
+    assert job.attributes["pilotis.statements"] == MAX_STATEMENTS + 5
+    # Nothing is being worked for any more.
+    statements.ended("select 1", 0.001)
+    assert len(memory.get_finished_spans()) == MAX_STATEMENTS + 1
 
 
 def test_two_requests_of_one_id_are_not_told_apart_so_the_second_is_not_traced():

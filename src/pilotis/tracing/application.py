@@ -38,7 +38,9 @@ class TracedApplication(Application):
         active = self._recorder.request(scope["method"], headers.get(_PARENT), _given_id(headers))
         if active is None:
             return await super()._serve(scope, receive, send, answer)
-        lines: Headers = [*scope["headers"], (_ID, active.request_id.encode())]
+        lines: Headers = scope["headers"]
+        if active.request_id == active.traceparent:
+            lines = [*lines, (_ID, active.request_id.encode())]
         try:
             with active.being_worked_for():
                 await super()._serve({**scope, "headers": lines}, receive, send, answer)

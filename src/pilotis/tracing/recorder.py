@@ -31,6 +31,8 @@ MAX_PER_SECOND = 50
 """How many traces a process begins or goes on with in a second.
 
 Each costs about 0.3 ms of the processor, most of that for its export, and anybody may ask for one."""
+MAX_STATEMENTS = 200
+"""How many statements of a span are recorded: an import has thousands."""
 _MAX_OPEN = 10_000
 _MAX_ENDED = 4_096
 _KINDS: Mapping[Kind, SpanKind] = {
@@ -51,6 +53,7 @@ class Active(spans.Span):
         self.context = recorded.get_span_context()
         self.traceparent = traceparent_of(self.context)
         self.is_open = True
+        self.statements = 0
         self.request_id = self.traceparent
         """The id of the request whose span it is."""
 
@@ -75,6 +78,8 @@ class Active(spans.Span):
     def end(self) -> None:
         """End it now."""
         self.is_open = False
+        if self.statements > MAX_STATEMENTS:
+            self.set("pilotis.statements", self.statements)
         self.recorded.end()
 
 
@@ -143,9 +148,14 @@ class Recorder:
         self, name: str, attributes: Mapping[str, Attribute], *, kind: Kind, request_id: str | None, is_root: bool
     ) -> AbstractContextManager[spans.Span]:
         """Record a block: see `pilotis.kit.spans.span`."""
-        parent = self._parent(request_id, is_root=is_root)
-        if parent is None and not (is_root and random.random() < self._ratio and self._has_budget()):  # noqa: S311
-            return _NOT_RECORDED
+        # Work in the background may run in a task that began inside another request than the one that led to it.
+        parent = self._known(request_id, is_alone=is_root)
+        if parent is None:
+            parent = _carried_by(request_id or origin.current())
+            is_drawn = parent is not None or (is_root and random.random() < self._ratio)  # noqa: S311
+            # Also of what an id says: a client may have chosen that.
+            if not is_drawn or not self._has_budget():
+                return _NOT_RECORDED
         return self._recorded(self._begin(name, parent, _KINDS[kind], attributes))
 
     def bound(self, call: C) -> C:
@@ -163,7 +173,7 @@ class Recorder:
 
     def carried(self) -> str | None:
         """Return the `traceparent` of what is being worked for."""
-        parent = self._parent(None)
+        parent = self._known(None) or _carried_by(origin.current())
         return None if parent is None else traceparent_of(parent)
 
     def ended(
@@ -201,17 +211,15 @@ class Recorder:
         finally:
             active.end()
 
-    def _parent(self, request_id: str | None, *, is_root: bool = False) -> SpanContext | None:
-        # Work in the background may run in a task that began inside another request than the one that led to it.
-        if (active := current()) is not None and not (is_root and request_id):
+    def _known(self, request_id: str | None, *, is_alone: bool = False) -> SpanContext | None:
+        """Return the span of this process that work belongs to: the present one, or that of a request."""
+        if (active := current()) is not None and not (is_alone and request_id):
             return active.context
         request_id = request_id or origin.current()
         if request_id is None:
             return None
-        if (found := self._open.get(request_id)) is not None:
-            return found.context
-        parent = self._ended.get(request_id) or context_of(request_id)
-        return parent if parent is not None and parent.trace_flags & _SAMPLED else None
+        found = self._open.get(request_id)
+        return self._ended.get(request_id) if found is None else found.context
 
     def _has_budget(self) -> bool:
         second = int(time.monotonic())
@@ -233,6 +241,11 @@ def context_of(traceparent: str) -> SpanContext | None:
     if found is None or found[1] == _NO_TRACE or found[2] == _NO_SPAN:
         return None
     return SpanContext(int(found[1], 16), int(found[2], 16), is_remote=True, trace_flags=TraceFlags(int(found[3], 16)))
+
+
+def _carried_by(request_id: str | None) -> SpanContext | None:
+    parent = None if request_id is None else context_of(request_id)
+    return parent if parent is not None and parent.trace_flags & _SAMPLED else None
 
 
 def traceparent_of(context: SpanContext) -> str:

@@ -12,9 +12,10 @@ from weakref import WeakKeyDictionary
 from pilotis.db.batching import Batcher
 from pilotis.db.observing import Statements, feature_of, shape_of
 from pilotis.kit import origin
-from pilotis.tracing.recorder import CURRENT, Active, Recorder, current
+from pilotis.tracing.recorder import CURRENT, MAX_STATEMENTS, Active, Recorder, current
 
 _CACHED = 1024
+_MAX_CACHED_LENGTH = 4096
 
 
 class TracedStatements(Statements):
@@ -32,8 +33,12 @@ class TracedStatements(Statements):
             # A query that several callers share runs in a task of its own; it is the first one's.
             request_id = origin.current()
             active = None if request_id is None else self._recorder.open(request_id)
-        if active is not None:
-            self._recorder.ended("statement", active, seconds, _described(query), "client")
+        if active is None:
+            return
+        active.statements += 1
+        if active.statements <= MAX_STATEMENTS:
+            described = _described if len(query) <= _MAX_CACHED_LENGTH else _described.__wrapped__
+            self._recorder.ended("statement", active, seconds, described(query), "client")
 
 
 @functools.lru_cache(_CACHED)
