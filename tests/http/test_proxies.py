@@ -198,7 +198,8 @@ def traefik(behind: Behind) -> Iterator[Proxy]:
     assert divider
     with reserved_port() as port, reserved_port() as unused:
         (folder / "traefik.yaml").write_text(
-            replaced(
+            "global: {checkNewVersion: false, sendAnonymousUsage: false}\n"
+            + replaced(
                 static,
                 ('":443"', f'"127.0.0.1:{port}"'),
                 ('":80"', f'"127.0.0.1:{unused}"'),
@@ -215,8 +216,9 @@ def traefik(behind: Behind) -> Iterator[Proxy]:
         )
         with running([path, f"--configFile={folder / 'traefik.yaml'}"], port, folder / "log"):
             proxy = Proxy(port, behind.authority.ca_file)
-            # It listens before it has read where to send what.
-            wait_until(lambda: proxy.ask(f"{API}/healthz", "-k")[0] == 200)
+            # It listens before it has read its certificates and where to send what.
+            asking = proxy.curl(f"{API}/healthz", "-f", "-o", os.devnull)
+            wait_until(lambda: subprocess.run(asking, stderr=subprocess.DEVNULL, check=False).returncode == 0)
             yield proxy
 
 
@@ -257,6 +259,9 @@ async def test_the_configuration_of_the_guide_serves_everything(behind: Behind, 
         form = "grant_type=authorization_code&client_id=cl_x&code=x"
         assert json.loads(proxy.ask(f"{API}/oauth/token", "-d", form)[2])["error"] == "invalid_client"
         assert proxy.ask(f"https://{site.slug}.sites.example.com/")[2] == "home"
+        # A name of a file may have any character.
+        odd = proxy.ask(f"{API}{files}/path/100%25%20a%3Bb%3F%23%2Fc.bin", "-H", key)
+        assert (odd[0], json.loads(odd[2])["code"]) == (404, "FILE_NOT_FOUND")
         assert problems(proxy, monkeypatch) == []
 
 
