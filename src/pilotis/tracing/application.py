@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
+from random import random
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pilotis.http.api.application import CLIENT_CLOSED, Application
 from pilotis.http.api.cors import Headers
@@ -13,9 +12,8 @@ from pilotis.http.api.direct import DirectRoutes, Found, Outcome, Started, lines
 from pilotis.http.api.principals import Principal
 from pilotis.http.api.request import Call, Receive, Scope, Send, request_id_of
 from pilotis.http.replies.reply import Reply
-from pilotis.tracing.recorder import Active, Recorder, current
+from pilotis.tracing.recorder import CURRENT, Active, Recorder
 
-_UNTRACED = nullcontext()
 _PARENT, _ID = b"traceparent", b"x-request-id"
 
 
@@ -58,8 +56,8 @@ class TracedApplication(Application):
 
     def _recorded(self, call: Call, status: int, seconds: float) -> None:
         self._counted(call, status, seconds)
-        active = current()
-        if active is None:
+        active = CURRENT.get()
+        if active is None or not active.is_open:
             return
         route = call.endpoint.path if call.endpoint else None
         name = call.scope["method"] if route is None else f"{call.scope['method']} {route}"
@@ -83,11 +81,14 @@ class _TracedRoutes(DirectRoutes):
     def __init__(self, recorder: Recorder, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._recorder = recorder
-        self._traced: WeakKeyDictionary[Call, Active] = WeakKeyDictionary()
+        self._traced: dict[Call, Active] = {}
 
     def begin(self, found: Found, headers: Mapping[bytes, bytes], address: str, body: bytes) -> Started | None:
         """Begin the answer to a request."""
-        active = self._recorder.request(found.endpoint.method, headers.get(_PARENT), _given_id(headers))
+        active = None
+        # What most requests pass: `request` would decide the same.
+        if _PARENT in headers or random() < self._recorder.ratio:  # noqa: S311
+            active = self._recorder.chosen(found.endpoint.method, headers.get(_PARENT), _given_id(headers))
         if active is None:
             return super().begin(found, headers, address, body)
         with active.being_worked_for():
@@ -101,8 +102,11 @@ class _TracedRoutes(DirectRoutes):
     def sent(self, started: Started) -> None:
         """Record a request whose answer was sent."""
         active = self._traced.pop(started.call, None) if self._traced else None
-        with _UNTRACED if active is None else active.being_worked_for():
+        if active is None:
             super().sent(started)
+        else:
+            with active.being_worked_for():
+                super().sent(started)
 
     def resumed(self, started: Started, outcome: Outcome) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """Return the ASGI application that answers a request by the usual path."""

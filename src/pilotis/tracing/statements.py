@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from pilotis.db.batching import Batcher
 from pilotis.db.observing import Statements, feature_of, shape_of
 from pilotis.kit import origin
-from pilotis.tracing.recorder import CURRENT, MAX_STATEMENTS, Active, Recorder, current
+from pilotis.tracing.recorder import CURRENT, MAX_STATEMENTS, Active, Recorder
 
 _CACHED = 1024
 _MAX_CACHED_LENGTH = 4096
@@ -28,8 +27,10 @@ class TracedStatements(Statements):
     def ended(self, query: str, seconds: float) -> None:
         """Count a statement, and record it."""
         super().ended(query, seconds)
-        active = current()
-        if active is None:
+        active = CURRENT.get()
+        if active is None and self._recorder.is_idle:
+            return
+        if active is None or not active.is_open:
             # A query that several callers share runs in a task of its own; it is the first one's.
             request_id = origin.current()
             active = None if request_id is None else self._recorder.open(request_id)
@@ -55,10 +56,11 @@ class _Owner(NamedTuple):
     begun: float
 
 
-_Result = Any
+_Batch = list[tuple[Any, "asyncio.Future[Any]", float]]
 _begin = Batcher.begin
 _run_batch = Batcher._run_batch
-_owners: WeakKeyDictionary[asyncio.Future[Any], _Owner] = WeakKeyDictionary()
+_owners: dict[asyncio.Future[Any], _Owner] = {}
+"""What waits for a batch and is traced."""
 
 
 def trace_batches(recorder: Recorder) -> None:
@@ -69,17 +71,20 @@ def trace_batches(recorder: Recorder) -> None:
 
     def begin(self: Batcher[Any, Any], item: Any) -> asyncio.Future[Any]:
         future = _begin(self, item)
-        if (active := current()) is not None:
+        active = CURRENT.get()
+        if active is not None and active.is_open:
             _owners[future] = _Owner(active, time.perf_counter())
+            future.add_done_callback(_forget)
         return future
 
-    async def run_batch(self: Batcher[Any, Any], batch: Sequence[tuple[Any, asyncio.Future[Any], float]]) -> None:
-        if not _owners:
-            return await _run_batch(self, list(batch))
+    def run_batch(self: Batcher[Any, Any], batch: _Batch) -> Coroutine[Any, Any, None]:
+        return _run_batch(self, batch) if not _owners else traced(self, batch)
+
+    async def traced(self: Batcher[Any, Any], batch: _Batch) -> None:
         owners = [owner for _, future, _ in batch if (owner := _owners.pop(future, None)) is not None]
         token = CURRENT.set(owners[0].active if owners else None)
         try:
-            await _run_batch(self, list(batch))
+            await _run_batch(self, batch)
         finally:
             CURRENT.reset(token)
             for owner in owners:
@@ -88,6 +93,10 @@ def trace_batches(recorder: Recorder) -> None:
 
     Batcher.begin = begin  # type: ignore[method-assign]
     Batcher._run_batch = run_batch  # type: ignore[method-assign]
+
+
+def _forget(future: asyncio.Future[Any]) -> None:
+    _owners.pop(future, None)
 
 
 def end_batches() -> None:
