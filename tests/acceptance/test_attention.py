@@ -17,7 +17,14 @@ async def test_what_fails_runs_and_is_open_is_counted(app: App, server: Server):
             assert answer.status_code == 200, answer.text
             return answer.json()
 
-        assert await attention() == {"running": 0, "failing": 0, "dead_jobs": 0, "exposure": 0, "archives": 0}
+        assert await attention() == {
+            "running": 0,
+            "failing": 0,
+            "dead_jobs": 0,
+            "exposure": 0,
+            "archives": 0,
+            "quotas": 0,
+        }
         assert (await console.patch("", json={"schema_locked": False})).status_code == 200
         await dead(server, app)
         webhooks = [(await console.post("/webhooks", json=WEBHOOK)).json()["id"] for _ in range(4)]
@@ -46,4 +53,11 @@ async def test_what_fails_runs_and_is_open_is_counted(app: App, server: Server):
                     workflow,
                     status,
                 )
-        assert await attention() == {"running": 2, "failing": 2, "dead_jobs": 1, "exposure": 1, "archives": 0}
+        assert await attention() == {
+            "running": 2,
+            "failing": 2,
+            "dead_jobs": 1,
+            "exposure": 1,
+            "archives": 0,
+            "quotas": 0,
+        }

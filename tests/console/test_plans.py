@@ -46,6 +46,7 @@ async def test_quotas_stand_as_bars_with_what_follows(
         await sign_in(page, server, f"/apps/{app.app_id}/settings/plan")
         await expect(bar(page, "Tables and indexes")).to_contain_text("Used up: requests that store something are")
         await expect(bar(page, "Tables and indexes")).to_contain_text("until enough is deleted")
+        await expect(page.get_by_role("link", name="Settings")).to_contain_text("a quota is used up")
         await expect(bar(page, "Requests")).to_contain_text("of 1,000,000")
         await expect(bar(page, "Requests")).to_contain_text("nothing stops. Begins again on")
         await expect(bar(page, "Files")).to_contain_text("0 B of 5 GB")

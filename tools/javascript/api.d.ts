@@ -261,6 +261,7 @@ declare namespace Api {
     dead_jobs: number;
     exposure: number;
     archives: number;
+    quotas: number;
   }
   interface AuditEntry {
     entry_id: string;

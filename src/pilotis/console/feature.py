@@ -89,6 +89,7 @@ def feature(
             dead_jobs=await dead_jobs.dead_jobs.count(app.app_id),
             exposure=sum(finding.severity == "high" for finding in findings(await exposure(app))),
             archives=await archive.scheduled.failing(app.app_id),
+            quotas=int(app.exceeded is not None),
         )
 
     async def usage(app: AppInfo, days: int) -> Usage:

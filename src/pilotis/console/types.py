@@ -157,8 +157,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
 
     `running` counts executions of workflows that have not ended, `failing` webhooks whose last delivery failed or that
     were disabled after failures, `dead_jobs` background jobs that failed permanently, `exposure` the findings of
-    `GET …/exposure` with a high severity, and `archives` those of the schedule that failed since the last one that did
-    not.
+    `GET …/exposure` with a high severity, `archives` those of the schedule that failed since the last one that did
+    not, and `quotas` is 1 if a quota is used up past which the app stores nothing more.
     """
 
     running: int
@@ -166,3 +166,4 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     dead_jobs: int
     exposure: int
     archives: int
+    quotas: int

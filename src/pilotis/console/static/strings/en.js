@@ -49,6 +49,7 @@ export default {
     deadJobs: (/** @type {number} */ count) => plural(count, "failed job", "failed jobs"),
     exposure: (/** @type {number} */ count) => `${plural(count, "resource", "resources")} open to anyone`,
     archives: (/** @type {number} */ count) => `${plural(count, "archive", "archives")} on the schedule failed`,
+    quotas: "a quota is used up",
   },
   palette: { ask: "Tables, members, settings …", do: "Do", go: "Go to", nothing: "No matches." },
 

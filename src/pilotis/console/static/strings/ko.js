@@ -44,6 +44,7 @@ export default {
     deadJobs: (/** @type {number} */ count) => `실패한 작업 ${count}개`,
     exposure: (/** @type {number} */ count) => `누구에게나 열린 항목 ${count}개`,
     archives: (/** @type {number} */ count) => `실패한 예약 아카이브 ${count}개`,
+    quotas: "할당량을 모두 사용했습니다",
   },
   palette: { ask: "테이블, 회원, 설정 …", do: "실행", go: "이동", nothing: "이 이름을 가진 것이 없습니다." },
 

@@ -80,7 +80,14 @@ const ATTENTION_MS = 60000;
  * @returns {[icon: string, kind: string, text: string, count: number] | null}
  */
 function markOf(name) {
-  const { running = 0, failing = 0, dead_jobs: dead = 0, exposure = 0, archives = 0 } = attention.value || {};
+  const {
+    running = 0,
+    failing = 0,
+    dead_jobs: dead = 0,
+    exposure = 0,
+    archives = 0,
+    quotas = 0,
+  } = attention.value || {};
   if (name === "workflows" && running) return ["run", "info", t.attention.running(running), running];
   if (name === "webhooks" && failing + dead)
     return [
@@ -89,7 +96,13 @@ function markOf(name) {
       [failing && t.attention.failing(failing), dead && t.attention.deadJobs(dead)].filter(Boolean).join(", "),
       failing + dead,
     ];
-  if (name === "settings" && archives) return ["warn", "warn", t.attention.archives(archives), archives];
+  if (name === "settings" && archives + quotas)
+    return [
+      "warn",
+      "warn",
+      [quotas && t.attention.quotas, archives && t.attention.archives(archives)].filter(Boolean).join(", "),
+      archives + quotas,
+    ];
   if (name === "overview" && exposure) return ["warn", "warn", t.attention.exposure(exposure), exposure];
   return null;
 }
