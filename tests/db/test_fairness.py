@@ -167,8 +167,9 @@ class Simulation:
         self.waits: list[tuple[float, float]] = []
         """Of each that was served: when it came, and how long it waited."""
 
-    def run(self, moments: list[float], end: float) -> None:
-        steps = [(at, True) for at in moments] + [(n * self._seconds, False) for n in range(int(end / self._seconds))]
+    def run(self, moments: list[float], end: float, away: tuple[float, float] = (0, 0)) -> None:
+        serves = [n * self._seconds for n in range(int(end / self._seconds))]
+        steps = [(at, True) for at in moments] + [(at, False) for at in serves if not away[0] < at < away[1]]
         for now, comes in sorted(steps):
             for caller, deadline in list(self._deadlines.items()):
                 if caller.done() or deadline < now:
@@ -215,6 +216,12 @@ async def test_a_burst_is_no_overload(moments: list[float]):
     one.run(moments, end=15)
     assert len(one.waits) == len(moments)
     assert one.waits == sorted(one.waits, key=lambda served: served[0])
+
+
+async def test_a_database_that_is_away_for_a_while_is_no_overload():
+    one = Simulation("a", a_second=100)
+    one.run([n / 60 for n in range(600)], end=15, away=(2, 5))
+    assert len(one.waits) == 600
 
 
 async def test_work_in_the_background_is_served_in_turn():

@@ -54,8 +54,8 @@ class _Queue(Generic[Grant]):
         self._came += 1
         if now - self._since < OVERLOADED_SECONDS:
             return
-        # A burst falls into one of two spans that follow each other.
-        grows = self._came > _OVERLOADED_FACTOR * self._served
+        # A burst falls into one of two spans that follow each other. Where nobody is served the database is away.
+        grows = self._came > _OVERLOADED_FACTOR * self._served > 0
         if grows and self._grew and now - self.waiting[0][0] >= OVERLOADED_SECONDS and not self._is_patient:
             self.is_overloaded = True
         self._since, self._came, self._served, self._grew = now, 0, 0, grows
