@@ -13,7 +13,11 @@ cores=$(getconf _NPROCESSORS_ONLN)
 export TEST_SEED="${TEST_SEED-$(git rev-parse HEAD 2>/dev/null)}"
 
 # With plenty of memory the data of the servers under test is in it: copying a cluster to a disk costs eight times as
-# much, and each commit waits for a disk. What a failed test leaves stays there until the next run.
+# much, and each commit waits for a disk. What a failed test leaves, up to 5 GB, stays there until the next run of any
+# checkout.
+for left in /dev/shm/pilotis-"$(id -u)"-*; do
+    kill -0 "$(cat "$left/run" 2>/dev/null)" 2>/dev/null || rm -rf "$left"
+done
 memory_gib=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo 2>/dev/null)
 free_gib=$(df -Pk /dev/shm 2>/dev/null | awk 'END { print int($4 / 1048576) }')
 in_memory=
@@ -22,6 +26,7 @@ if [ "${memory_gib:-0}" -ge 14 ] && [ "${free_gib:-0}" -ge 12 ]; then
     in_memory=/dev/shm/pilotis-$(id -u)-$(pwd | cksum | cut -c 1-8)
     rm -rf "$in_memory"
     mkdir "$in_memory"
+    echo $$ >"$in_memory/run"
 fi
 end() {
     [ -s "$work/failed" ] || [ -z "$in_memory" ] || rm -rf "$in_memory"
