@@ -285,7 +285,7 @@ class Assignment:
         while idle := self._by_key.get(key):
             sandbox = idle.pop()
             del self.idle[sandbox]
-            if not sandbox.is_dead and not self.is_old(sandbox):
+            if not sandbox.is_lost and not self.is_old(sandbox):
                 return self._begin(wanted, Grant(sandbox, "warm"))
             self._forget(sandbox, key)
         half = max(1, self._settings.sandboxes // 2)
@@ -297,7 +297,7 @@ class Assignment:
         ready = [] if wanted.egress else self.ready[wanted.runtime]
         while ready:
             sandbox = ready.pop()
-            if not sandbox.is_dead and sandbox.memory_mb == wanted.memory_mb:
+            if not sandbox.is_lost and sandbox.memory_mb == wanted.memory_mb:
                 return self._begin(wanted, Grant(sandbox, "ready"))
             self._end(sandbox)
         if self.total >= self._settings.sandboxes and not self._evict(None):

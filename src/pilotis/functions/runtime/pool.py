@@ -207,8 +207,8 @@ class Pool:
     # Lifecycle of a sandbox.
 
     def _fitting(self, sandbox: Sandbox | None, program: Program) -> Sandbox | None:
-        """Return a ready sandbox, or None where the program needs one that has its packages from the start."""
-        if sandbox is None or program.packages is None:
+        """Return a ready sandbox; None where it has ended, or the program needs its packages from the start."""
+        if sandbox is None or (program.packages is None and not sandbox.is_lost):
             return sandbox
         self._assignment.exchange(sandbox)
         return None

@@ -243,6 +243,11 @@ class Sandbox(asyncio.Protocol):
             await self._egress.closed()
 
     @property
+    def is_lost(self) -> bool:
+        """Whether it is dead, or its process has ended and what that has printed is waited for."""
+        return self.is_dead or (self._transport is not None and self._transport.is_closing())
+
+    @property
     def pid(self) -> int:
         """The id of the process; 0 until it is ready."""
         return self._process.pid
@@ -373,6 +378,11 @@ class Sandbox(asyncio.Protocol):
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._transport
+        if self._transport.is_closing():
+            if self.is_dead:
+                raise ConnectionResetError("The sandbox has ended.")
+            # `_died` follows, and ends what waits for an answer.
+            return
         self._transport.write(frames.encode(message))
         if self._transport.get_write_buffer_size() > _MAX_UNREAD:
             self.end("error", "SANDBOX_ENDED", "The function does not read what it asked for.")
