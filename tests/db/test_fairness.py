@@ -148,11 +148,11 @@ async def test_a_freed_connection_goes_to_whoever_holds_the_fewest():
         for _ in range(held):
             waiters.acquired(tenant)
         waiters.add(tenant, callers[tenant], 0.0)
-    assert waiters.next(2) == ("one", callers["one"])
-    assert waiters.next(2) == ("two", callers["two"])
+    assert waiters.next(2, 0.0) == ("one", callers["one"])
+    assert waiters.next(2, 0.0) == ("two", callers["two"])
     # The last free connection is for a tenant that holds none.
-    assert waiters.next(1) is None
-    assert waiters.next(2) == ("three", callers["three"])
+    assert waiters.next(1, 0.0) is None
+    assert waiters.next(2, 0.0) == ("three", callers["three"])
 
 
 class Simulation:
@@ -180,7 +180,7 @@ class Simulation:
                 self.came[caller] = now
                 is_overloaded = self._waiters.add(self._tenant, caller, now)
                 self._deadlines[caller] = now + (OVERLOADED_SECONDS if is_overloaded else 5)
-            elif served := self._waiters.next(1):
+            elif served := self._waiters.next(1, now):
                 served[1].set_result(None)
                 self.waits.append((self.came[served[1]], now - self.came[served[1]]))
         for caller in self.came:

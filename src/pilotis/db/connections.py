@@ -179,7 +179,8 @@ class Connections:
         return connection
 
     def _serve_waiters(self) -> None:
-        while self._waiters.queues and (served := self._waiters.next(self._free())):
+        now = asyncio.get_running_loop().time()
+        while self._waiters.queues and (served := self._waiters.next(self._free(), now)):
             tenant, caller = served
             self._waiters.acquired(tenant)
             caller.set_result(self._pop_idle())

@@ -2,8 +2,8 @@
 
 Where more requests come than are served, who is first of a queue that grows has waited longest, so that soon everybody
 waits as long as they may, and half of the work is done for clients that have given up. A tenant whose queue grows is
-overloaded until it is empty: whoever came last is served first, and nobody waits for longer than `OVERLOADED_SECONDS`.
-A burst that is over is no overload: all of it is served in turn.
+overloaded: whoever came last is served first, and nobody waits for longer than `OVERLOADED_SECONDS`. A burst that is
+over is no overload: all of it is served in turn.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ BACKGROUND = "background"
 """All background work of a process."""
 UNAUTHENTICATED = "unauthenticated"
 """Lookups by unverified ids from clients; one tenant, whatever the number of invented ids."""
-OVERLOADED_SECONDS = 0.5
+OVERLOADED_SECONDS = 0.4
 """How long a request waits for a connection where more come than are served; twice that must pass to see it."""
+# For how long after its queue has grown a tenant is overloaded: clients pause, too.
+_STAYS_SECONDS = 2.0
 # Clients that each wait for their answer send about as many requests as are answered.
 _OVERLOADED_FACTOR = 1.1
 # Work in the background does not come from clients, and is better done late than not.
@@ -41,9 +43,9 @@ def busy() -> UnavailableError:
 class _Queue(Generic[Grant]):
     """The callers of one tenant that wait, and how many have come and were served within the last moments."""
 
-    def __init__(self, now: float, *, is_patient: bool) -> None:
+    def __init__(self, now: float, overloaded_until: float, *, is_patient: bool) -> None:
         self.waiting: deque[tuple[float, asyncio.Future[Grant]]] = deque()
-        self.is_overloaded = False
+        self.overloaded_until = overloaded_until
         self._is_patient = is_patient
         self._since = now
         self._came = self._served = 0
@@ -56,23 +58,25 @@ class _Queue(Generic[Grant]):
             return
         # A burst falls into one of two spans that follow each other. Where nobody is served the database is away.
         grows = self._came > _OVERLOADED_FACTOR * self._served > 0
-        if grows and self._grew and now - self.waiting[0][0] >= OVERLOADED_SECONDS and not self._is_patient:
-            self.is_overloaded = True
+        is_late = self._grew and now - self.waiting[0][0] >= OVERLOADED_SECONDS
+        if grows and (is_late or now < self.overloaded_until) and not self._is_patient:
+            self.overloaded_until = now + _STAYS_SECONDS
         self._since, self._came, self._served, self._grew = now, 0, 0, grows
 
     def refuse_late(self, now: float) -> None:
-        while self.waiting and self.waiting[0][0] <= now - OVERLOADED_SECONDS:
+        """Refuse callers that came before their tenant was known to be overloaded, and have waited for too long."""
+        while now < self.overloaded_until and self.waiting and self.waiting[0][0] <= now - OVERLOADED_SECONDS:
             _, caller = self.waiting.popleft()
             if not caller.done():
                 caller.set_exception(busy())
 
-    def take(self) -> asyncio.Future[Grant]:
+    def take(self, now: float) -> asyncio.Future[Grant]:
         self._served += 1
-        _, caller = self.waiting.pop() if self.is_overloaded else self.waiting.popleft()
+        _, caller = self.waiting.pop() if now < self.overloaded_until else self.waiting.popleft()
         return caller
 
     def drop_done(self) -> None:
-        """Drop callers at the end that is served next that were cancelled or timed out."""
+        """Drop callers at the ends, of which one is served next, that were cancelled or timed out."""
         waiting = self.waiting
         while waiting and waiting[0][1].done():
             waiting.popleft()
@@ -94,6 +98,8 @@ class Waiters(Generic[Grant]):
         self._held: dict[Tenant | None, int] = {}
         # By tenant, in the order in which they are served next. Empty if no caller waits.
         self.queues: dict[Tenant | None, _Queue[Grant]] = {}
+        # Until when tenants are overloaded whose queue is empty.
+        self._overloaded: dict[Tenant | None, float] = {}
 
     def try_acquire(self, tenant: Tenant | None, free: int) -> bool:
         """Count one of `free` connections as the tenant's, if a new caller of it may have one without waiting."""
@@ -124,21 +130,22 @@ class Waiters(Generic[Grant]):
         """
         queue = self.queues.get(tenant)
         if queue is None:
-            queue = self.queues[tenant] = _Queue(now, is_patient=tenant in _PATIENT)
+            until = self._overloaded.pop(tenant, 0.0)
+            queue = self.queues[tenant] = _Queue(now, until, is_patient=tenant in _PATIENT)
         queue.drop_done()
         if len(queue.waiting) >= self._max_waiting:
             raise UnavailableError("Too many requests wait for the database. Try again shortly.")
         queue.add(caller, now)
-        if queue.is_overloaded:
-            queue.refuse_late(now)
-        return queue.is_overloaded
+        queue.refuse_late(now)
+        return now < queue.overloaded_until
 
-    def next(self, free: int) -> tuple[Tenant | None, asyncio.Future[Grant]] | None:
+    def next(self, free: int, now: float) -> tuple[Tenant | None, asyncio.Future[Grant]] | None:
         """Remove and return the next caller and its tenant; None if no caller may take one of `free` connections."""
         chosen: Tenant | None = None
         fewest: int | None = None
         empty = []
         for tenant, queue in self.queues.items():
+            queue.refuse_late(now)
             queue.drop_done()
             if not queue.waiting:
                 empty.append(tenant)
@@ -149,13 +156,15 @@ class Waiters(Generic[Grant]):
                 if not held:
                     break
         for tenant in empty:
-            del self.queues[tenant]
+            self._emptied(tenant, self.queues.pop(tenant), now)
         if fewest is None:
             return None
         queue = self.queues.pop(chosen)
-        caller = queue.take()
+        caller = queue.take(now)
         if queue.waiting:
             self.queues[chosen] = queue
+        else:
+            self._emptied(chosen, queue, now)
         return chosen, caller
 
     def waiting(self) -> int:
@@ -169,6 +178,11 @@ class Waiters(Generic[Grant]):
                 if not caller.done():
                     caller.set_exception(error)
         self.queues.clear()
+
+    def _emptied(self, tenant: Tenant | None, queue: _Queue[Grant], now: float) -> None:
+        if now < queue.overloaded_until:
+            self._overloaded = {other: until for other, until in self._overloaded.items() if now < until}
+            self._overloaded[tenant] = queue.overloaded_until
 
     def _may_hold_one_more(self, tenant: Tenant | None, held: int, free: int) -> bool:
         if free < 1:

@@ -13,6 +13,7 @@ from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings
 
 _BACKLOG = 2048
+_ACCEPTED = 8
 _FIRST_DESCRIPTOR = 3
 _ALL = "0.0.0.0"  # noqa: S104
 _WAYS = (
@@ -55,6 +56,15 @@ def listening(settings: Settings) -> Generator[Listening]:
         for one in (*main, *plain):
             opened.enter_context(one)
         yield Listening(main, plain)
+
+
+def accepting(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+    """Return listening sockets, each as often as connections are to be accepted from it in a turn of the event loop.
+
+    libuv accepts one for each descriptor (since 1.45). Where a turn takes milliseconds, new connections would wait for
+    seconds while those that there are get their answers at once.
+    """
+    return [one for listening in sockets for one in (listening, *(listening.dup() for _ in range(_ACCEPTED - 1)))]
 
 
 def _listen(host: str, port: int) -> socket.socket:

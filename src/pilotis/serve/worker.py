@@ -28,7 +28,7 @@ from pilotis.http import exposition, logs
 from pilotis.http.server.protocol import protocol_for
 from pilotis.jobs.node import Identity
 from pilotis.serve.database import DatabaseSource
-from pilotis.serve.listening import Listening
+from pilotis.serve.listening import Listening, accepting
 from pilotis.serve.metrics import Exposure
 from pilotis.serve.stopping import StopRequest
 from pilotis.server import Node
@@ -86,11 +86,12 @@ async def _serve(
         tune()
         server = _Server(configuration(node), stop, node.begin_stop)
         certificates = node.made.get(CertificatesFeature).certificates
+        main, plain = accepting(listening.main), accepting(listening.plain)
         if certificates is not None:
-            server.encrypt(certificates, _plain(node, certificates), listening.plain)
+            server.encrypt(certificates, _plain(node, certificates), plain)
         if certificates is not None and settings.https_certificate is not None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificates.reload)
-        await server.serve(sockets=[*listening.main, *listening.plain])
+        await server.serve(sockets=[*main, *plain])
     finally:
         if metrics:
             metrics.cancel()
