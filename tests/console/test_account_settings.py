@@ -128,6 +128,7 @@ async def test_the_account_pages_are_designed_beside_a_preview(
         await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
         preview = page.frame_locator("iframe[title='Preview of the account pages']")
         await expect(preview.get_by_role("heading", name="Sign in to")).to_be_visible()
+        assert await page.evaluate("document.activeElement.tagName") != "IFRAME", "the keys of the console go nowhere"
         await page.get_by_label("Colour of buttons and links").fill("#ffd400")
         await page.get_by_label("Colour behind the form").fill("#c9b6f2")
         await page.get_by_label("Roundness of corners").fill("14")

@@ -788,8 +788,9 @@
 
   const needsLink = ["reset", "verify", "undo", "invite"].includes(data.page);
   if (data.page === "preview") {
-    show(came.section || "sign-in");
+    // Before anything is shown, which would take the focus from the console.
     /** @type {HTMLElement} */ (document.querySelector("main")).inert = true;
+    show(came.section || "sign-in");
     // The words of the app that the console has not stored yet; without one there are the server's.
     addEventListener("message", ({ origin, data: words }) => {
       if (origin !== location.origin) return;
