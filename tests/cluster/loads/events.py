@@ -44,6 +44,7 @@ class EventsLoad(Load):
         self._numbers = itertools.count()
         self._rows: list[str] = []
         self._list = TrueList(self._client, self.table)
+        self._kept = "no stream yet"
         self._stream = asyncio.create_task(self._follow())
         self.delivered = self.reconnected = 0
 
@@ -103,6 +104,11 @@ class EventsLoad(Load):
 
         with suppress(AssertionError):
             await until(equal, 30)
+        if self._stream.done():
+            # The list is kept no more: that says nothing about the server.
+            self._stream.result()
+        if findings:
+            findings.append(Finding("live rows", f"the list is kept by {self._kept}"))
         return findings
 
     async def _receive(self, received: Received, writer: asyncio.StreamWriter) -> None:
@@ -123,10 +129,14 @@ class EventsLoad(Load):
         after: str | None = None
         subscription = {"id": "tickets", "table_id": self.table}
         while True:
-            with suppress(httpx.HTTPError, AssertionError, TimeoutError):
+            try:
                 async with listening(self._client, subscription, after=after) as listener:
                     self.reconnected += 1
+                    self._kept = f"stream {self.reconnected} after {after}, ready with {listener.ready}"
                     after = await self._keep(listener, is_new=after is None)
+                    self._kept += f", which ended at {after} with {listener.events[-1:]}"
+            except (httpx.HTTPError, AssertionError, TimeoutError) as error:
+                self._kept = f"no stream after {after}: {error!r}"
             await asyncio.sleep(0.2)
 
     async def _keep(self, listener: Listener, *, is_new: bool) -> str | None:
