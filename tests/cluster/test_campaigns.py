@@ -44,7 +44,7 @@ async def test_nothing_is_lost_or_done_twice_when_processes_are_killed():
         await campaign.prepare([SetLoad, BankLoad, RegisterLoad, WorkLoad, EventsLoad])
         window = await campaign.window(0, chosen)
         await campaign.close()
-    assert window.findings == [], window.faults
+    assert not window.findings, "\n".join([*map(str, window.findings), *window.faults])
     # It was not idle.
     assert all(campaign.report.work[name] for name in ("written", "transfers", "completed", "delivered"))
 
@@ -58,7 +58,7 @@ async def test_each_fault_is_survived():
         await campaign.prepare([SetLoad, BankLoad, RegisterLoad, SessionLoad, SchemaLoad, FilesLoad])
         window = await campaign.window(0, chosen)
         await campaign.close()
-    assert window.findings == [], window.faults
+    assert not window.findings, "\n".join([*map(str, window.findings), *window.faults])
     assert len(campaign.report.failover_seconds) == 1
     assert all(campaign.report.work[name] for name in ("written", "transfers", "revocations", "changes_made"))
 

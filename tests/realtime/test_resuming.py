@@ -148,3 +148,36 @@ def test_a_token_is_a_snapshot_that_postgresql_can_read():
     assert crowded.snapshot == "5:5:"
     for snapshot in ("0:5:", "9:5:", "5:9:4", "5:9:9", "5:9:7_6", "5:9:7_7", f"{2**63}:{2**63}:", f"{2**32}:{2**32}:"):
         assert parse(f"{epoch}.{now}.{snapshot}", now) is None, snapshot
+
+
+async def test_a_stream_that_breaks_before_a_reset_that_has_to_wait_is_told_to_read_again(app: App):
+    """A subscription is told so once in some seconds; what comes meanwhile must not lead past what it has missed."""
+    table = await app.table({"n": "int"})
+    asked = {"id": "a", "table_id": table}
+    path = f"/v1/public/tables/{table}/data"
+    async with app.client() as client:
+        for count in (1000, 1):
+            body = {"data": [{"n": 0}] * count}
+            assert (await client.post(f"{path}/bulk", json=body)).status_code == 201
+
+        async def change_all() -> None:
+            body = {"where": {}, "all": True, "data": {"n": {"$inc": 1}}}
+            assert (await client.post(f"{path}/update-where", json=body)).status_code == 200
+
+        async with listening(client, asked) as told:
+            await change_all()
+            assert await told.next() == [("reset", {"subscription": "a", "reason": "bulk"})]
+            # The second one waits, and a row comes before it, unless it is in the same round.
+            await change_all()
+            while not told.events:
+                await app.row(table, {"n": 3})
+                await asyncio.sleep(0.2)
+            assert (await told.next())[0][0] == "change"
+            broken = told.last_id
+            await told.until(lambda events: ("reset", {"subscription": "a", "reason": "bulk"}) in events)
+            whole = told.last_id
+        async with listening(client, asked, after=broken) as told:
+            assert await told.next() == [("reset", {"subscription": "a", "reason": "gap"})]
+        # Once it was told, a stream goes on where its feed is.
+        async with listening(client, asked, after=whole) as told:
+            assert told.ready["resumed"] is True

@@ -16,6 +16,8 @@ KEPT_SECONDS = 900
 
 _MAX_LENGTH = 4096
 _MAX_RUNNING = 100
+# No log has this one.
+_NO_EPOCH = b"00000000-0000-0000-0000-000000000000-0"
 _FORM = re.compile(r"([0-9a-f-]{36}-\d{1,20})\.(\d{1,16})\.(\d{1,19}):(\d{1,19}):((?:\d{1,19}(?:_\d{1,19})*)?)")
 
 
@@ -38,6 +40,11 @@ def cursor_of(epoch: str, snapshot: str, moment: int) -> Cursor:
     if running.count(",") >= _MAX_RUNNING:
         snapshot = f"{xmin}:{xmin}:"
     return Cursor(epoch, snapshot, moment)
+
+
+def unresumable(token: bytes) -> bytes:
+    """Return a token of the same moment after which a stream is told to read everything again."""
+    return _NO_EPOCH + token[token.index(b".") :]
 
 
 def parse(token: str, moment: int) -> Cursor | None:

@@ -18,6 +18,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.data.realtime.channel_rules import Keeping
+from pilotis.data.realtime.cursor import unresumable
 from pilotis.data.realtime.subscriptions import Key, Shown, Watched
 from pilotis.data.realtime.types import NewSubscription
 from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal
@@ -309,13 +310,20 @@ class LiveStream:
         self._presence_changes += 1
         return self._presence_changes <= most
 
-    def _ended(self, event: bytes) -> bytes:
+    @property
+    def _token(self) -> bytes:
+        """The token of what it was told: with a reset that has to wait nobody may go on where its feed is."""
         token = self.place.token
+        return unresumable(token) if token and self._has_due else token
+
+    def _ended(self, event: bytes) -> bytes:
+        token = self._token
         return event + (b"id: %b\n\n" % token if token else b"\n")
 
     def flush(self) -> int:
         """Send what waits, with the token of its feed, which has seen it; return how many events that were."""
         before = self.place.before if self._has_begun else self._begun_at
+        before = self._token if self._has_due else before
         self._has_begun = True
         waiting, self._waiting = self._waiting, []
         if not waiting or self._outlet is None:
@@ -359,7 +367,9 @@ class LiveStream:
         for one in self.subscriptions.values():
             if one.due is not None and one.due[0] <= now:
                 one.reset_at, reason, one.due = now, one.due[1], None
+                self._has_due = any(other.due is not None for other in self.subscriptions.values())
                 outlet.write(self._ended(_reset(one, reason)))
+        # The one that had to wait may have ended.
         self._has_due = any(one.due is not None for one in self.subscriptions.values())
 
     def _drain(self, now: float) -> None:
@@ -368,10 +378,11 @@ class LiveStream:
         if self._outlet.unsent <= MAX_UNSENT_BYTES // 4:
             self._full_since = None
             for one in self.subscriptions.values():
-                one.reset_at, one.due = now, None
-                self._outlet.write(self._ended(_reset(one, "overflow")))
+                one.due = now, "overflow"
+                self._has_due = True
             for name in self.channels:
                 self._outlet.write(self._ended(_reset_channel(name, "overflow")))
+            self._tell_due(self._outlet, now)
         elif now - self._full_since > SLOW_SECONDS:
             self.say_bye("too_slow")
 
