@@ -32,6 +32,10 @@ class Process:
         self.started_at = self.idle_since = loop.time()
         self._seconds = seconds
 
+    @property
+    def is_lost(self) -> bool:
+        return self.is_dead
+
     async def load(self, _program: Program, _deadline: float) -> None:
         await asyncio.sleep(0)
 

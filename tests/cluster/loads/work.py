@@ -32,6 +32,8 @@ class WorkLoad(Load):
             await self._functions.made("echo", _ECHO)
             mapping = {"n": "$.input.n"}
             steps[0] = {"step_type": "function", "id": "first", "function_id": "echo", "input_mapping": mapping}
+            # A call whose sandbox is killed has failed.
+            steps[0] |= {"on_error": "retry", "retry_count": 5, "retry_delay": 50}
         self._flow = await self._flows.made(steps, name="three steps")
         self._lane = await self._flows.made([{**_MERGE, "id": "only"}], name="one place", max_concurrency=1)
         await self._flows.made([{**_MERGE, "id": "only"}], name="each minute", schedule_cron="* * * * *")
