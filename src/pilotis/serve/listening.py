@@ -64,6 +64,9 @@ def accepting(sockets: Sequence[socket.socket]) -> list[socket.socket]:
     libuv accepts one for each descriptor (since 1.45). Where a turn takes milliseconds, new connections would wait for
     seconds while those that there are get their answers at once.
     """
+    for listening in sockets:
+        # `dup` sets for all descriptors of the socket, those of other processes too, whether accepting blocks.
+        listening.setblocking(False)
     return [one for listening in sockets for one in (listening, *(listening.dup() for _ in range(_ACCEPTED - 1)))]
 
 

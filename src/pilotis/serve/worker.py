@@ -86,10 +86,7 @@ async def _serve(
         tune()
         server = _Server(configuration(node), stop, node.begin_stop)
         certificates = node.made.get(CertificatesFeature).certificates
-        main, plain = list(listening.main), list(listening.plain)
-        if settings.workers == 1:
-            # Several processes leave each other connections.
-            main, plain = accepting(main), accepting(plain)
+        main, plain = accepting(listening.main), accepting(listening.plain)
         if certificates is not None:
             server.encrypt(certificates, _plain(node, certificates), plain)
         if certificates is not None and settings.https_certificate is not None:
