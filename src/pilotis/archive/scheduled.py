@@ -66,7 +66,9 @@ class ScheduledArchives:
             await schedules.put(connection, app_id, app_id, _KIND, str(app_id), cron, new.timezone)
             await store.put(connection, app_id, cron, new.timezone, new.keep, sealed, with_secrets=new.with_secrets)
             await record(connection, app_id, actor, "app.archive_schedule", app_id, cron=cron, keep=new.keep)
-        return await self.read(app)
+            row = await store.read(connection, app_id)
+        assert row is not None
+        return _view(row)
 
     async def delete(self, app: AppInfo, actor: Actor) -> None:
         """Make no more archives at set times; those that there are stay. Raises `ArchiveScheduleNotFoundError`."""
