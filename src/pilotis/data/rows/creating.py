@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -29,7 +28,7 @@ class NothingCreatedError(BadRequestError):
     message = "None of the rows could be created."
 
 
-class NewRow(NamedTuple):
+class NewRow(msgspec.Struct, gc=False):
     """A row to create: its id, its fields, and its stored form."""
 
     row_id: str
@@ -85,7 +84,10 @@ def failed_apart(
 
 def as_shown(rows: Sequence[NewRow], hidden: frozenset[str], shown: Mapping[str, Collection[str]]) -> list[NewRow]:
     """Return the rows without the columns that are hidden from their creator, but for those that each row shows."""
-    return [one._replace(row=records.shown(one.row, hidden.difference(shown.get(one.row_id, ())))) for one in rows]
+    return [
+        msgspec.structs.replace(one, row=records.shown(one.row, hidden.difference(shown.get(one.row_id, ()))))
+        for one in rows
+    ]
 
 
 def bulk_result(rows: Sequence[NewRow], failed: Sequence[BulkFailure], created: str, created_by: bytes) -> bytes:

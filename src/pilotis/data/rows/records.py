@@ -77,36 +77,35 @@ def is_too_large(row: Row, max_bytes: int) -> bool:
 
 def record(table: TableSchema, row_id: str, creator: str | None, row: Row, cause: Cause | None = None) -> bytes:
     """Return the record of a new row; `cause` is set if the table emits events for new rows."""
-    own = [b'{"__id":"' + row_id.encode() + b'"']
+    own = b'{"__id":"%b"' % row_id.encode()
     if cause is not None:
-        own.extend(cause.members())
+        own = b",".join([own, *cause.members()])
     if creator is not None:
-        own.append(b'"__creator":' + json.encode(creator))
+        own += b',"__creator":' + json.encode(creator)
     if table.is_free_form:
-        own.append(b'"__extra":%b}' % row.data)
-        return b",".join(own)
+        return b'%b,"__extra":%b}' % (own, row.data)
     if row.nulls:
-        own.append(b'"__extra":' + json.encode(dict.fromkeys(row.nulls)))
+        own += b',"__extra":' + json.encode(dict.fromkeys(row.nulls))
     if row.moments or row.hashes:
         own += _derived(row)
-    if len(row.data) > 2:
-        own.append(row.data[1:])
-        return b",".join(own)
-    return b",".join(own) + b"}"
+    return b"%b,%b" % (own, row.data[1:]) if len(row.data) > 2 else own + b"}"
 
 
 def change(row: Row) -> bytes:
     """Return the record of a partial row: the given columns with their moments."""
     members = _derived(row)
     if len(row.data) > 2:
-        members.append(row.data[1:-1])
-    return b"{" + b",".join(members) + b"}"
+        members += b"," + row.data[1:-1]
+    return b"{%b}" % members[1:]
 
 
-def _derived(row: Row) -> list[bytes]:
-    members = [b'"__t%d":"%b"' % (number, moment.encode()) for number, moment in row.moments.items()]
-    if row.hashes:
-        members += [b'"__h%d":"%b"' % (number, hash_.encode()) for number, hash_ in row.hashes.items()]
+def _derived(row: Row) -> bytes:
+    """Return the members that follow from a row's values, each with a leading comma."""
+    members = b""
+    for number, moment in row.moments.items():
+        members += b',"__t%d":"%b"' % (number, moment.encode())
+    for number, hash_ in row.hashes.items():
+        members += b',"__h%d":"%b"' % (number, hash_.encode())
     return members
 
 
@@ -143,5 +142,6 @@ def item(row_id: str, row: Row, created: str, creator: bytes = b"") -> bytes:
 def items(rows: Iterable[tuple[str, Row]], created: str, creator: bytes) -> bytes:
     """Return the JSON of many new rows, each with its id, with commas between them; the rest as for `item`."""
     moment = created.encode()
-    texts = [_ITEM % (row_id.encode(), row.at(created), moment, creator, moment) for row_id, row in rows]
+    end = b',"created_at":"%b"%b,"updated_at":"%b"}' % (moment, creator, moment)
+    texts = [b'{"id":"%b","data":%b%b' % (row_id.encode(), row.at(created), end) for row_id, row in rows]
     return json.plain_numbers(b",".join(texts))

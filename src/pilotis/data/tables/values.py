@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from itertools import repeat
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -87,7 +89,10 @@ class Change(NamedTuple):
     moment: str = ""
 
 
-class Row(msgspec.Struct):
+_NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Row(msgspec.Struct, gc=False):
     """Values of one row, decoded and validated.
 
     `data` is their JSON. `moments` has the moment of each date by column number, `nulls` the names of the fields set to
@@ -97,10 +102,10 @@ class Row(msgspec.Struct):
 
     fields: Any
     data: bytes
-    moments: dict[int, str]
-    nulls: list[str]
-    hashes: dict[int, str] = {}
-    changes: dict[str, Change] = {}
+    moments: Mapping[int, str]
+    nulls: Sequence[str]
+    hashes: Mapping[int, str] = _NONE
+    changes: Mapping[str, Change] = _NONE
     now: Sequence[Column] = ()
 
     def at(self, moment: str) -> bytes:
@@ -153,6 +158,7 @@ class RowDecoder:
         made = (
             {} if partial else {key: maker for key, column in self._columns.items() if (maker := column.default_maker)}
         )
+        self._made = bool(made)
         self._made_now = [key for key, maker in made.items() if maker is Maker.NOW]
         self._made_of_member = [
             (key, maker) for key, maker in made.items() if maker in {Maker.MEMBER_ID, Maker.NICKNAME}
@@ -237,8 +243,7 @@ class RowDecoder:
         if b"\\u0000" in raw or not self._columns:
             return None
         try:
-            found = self._list_decoder.decode(raw)
-            rows = [self._row(fields, writer) for fields in found]
+            rows = self._rows(self._list_decoder.decode(raw), writer)
             for row in rows:
                 json.check_depth(row.data)
             return rows
@@ -253,7 +258,7 @@ class RowDecoder:
             raise ValidationError("A text contains the character U+0000, which cannot be stored.")
         if not self._columns:
             fields = _free(fields)
-            return Row(fields, json.encode(fields), {}, [])
+            return Row(fields, json.encode(fields), _NONE, ())
         return self._row(fields, writer)
 
     def touched(self, row: Row, writer: Writer, named: Collection[str]) -> Row:
@@ -273,6 +278,20 @@ class RowDecoder:
         touched.now = [*(column for column in touched.now if column not in now), *now]
         return touched
 
+    def _rows(self, found: Sequence[Any], writer: Writer) -> list[Row]:
+        """Return what `_row` returns for each; values that need no look at each row are encoded together."""
+        if self._made or self._normalized or self._checked or self._in_keys:
+            return [self._row(fields, writer) for fields in found]
+        for key in self._numbers:
+            for number in [getattr(fields, key) for fields in found]:
+                if type(number) is not Decimal:
+                    self._check_number(key, number)
+        moments = map(self._moments, found) if self._dates else repeat(_NONE, len(found))
+        return [
+            Row(fields, encoded, moment, self._nulls(fields) if b"null" in encoded else ())
+            for fields, encoded, moment in zip(found, json.encode_each(found), moments, strict=True)
+        ]
+
     def _row(self, fields: Any, writer: Writer) -> Row:
         for key, maker in self._made_of_member:
             if getattr(fields, key) is UNSET:
@@ -281,6 +300,13 @@ class RowDecoder:
             self._normalize(fields)
         if self._is_checked:
             self._check_all(fields)
+        encoded = json.encode(fields)
+        row = Row(fields, encoded, self._moments(fields), self._nulls(fields) if b"null" in encoded else ())
+        if self._made_now:
+            row.now = [self._columns[key] for key in self._made_now if getattr(fields, key) is UNSET]
+        return row
+
+    def _moments(self, fields: Any) -> dict[int, str]:
         moments = {}
         for key, number in self._dates:
             text = getattr(fields, key)
@@ -288,11 +314,7 @@ class RowDecoder:
                 moment = text if is_plain_utc(text) else self._moment(key, text)
                 if number is not None:
                     moments[number] = moment
-        encoded = json.encode(fields)
-        row = Row(fields, encoded, moments, self._nulls(fields) if b"null" in encoded else [])
-        if self._made_now:
-            row.now = [self._columns[key] for key in self._made_now if getattr(fields, key) is UNSET]
-        return row
+        return moments
 
     def _normalize(self, fields: Any) -> None:
         for key, steps in self._normalized:
