@@ -23,6 +23,17 @@ def test_the_text_is_canonical():
     assert UUID(text).version == 7
 
 
+def test_many_have_the_same_form_and_continue_the_order():
+    before = ids.uuid7_text()
+    made = ids.uuid7_texts(5000)
+    assert made == sorted(made)
+    assert len({text[19:] for text in made}) == len(made)
+    assert before < made[0] < made[-1] < ids.uuid7_text()
+    for text in made:
+        found = UUID(text)
+        assert (str(found), found.version, found.variant) == (text, 7, RFC_4122)
+
+
 def test_each_is_greater_than_the_one_before():
     made = [str(ids.uuid7()) if index % 2 else ids.uuid7_text() for index in range(20_000)]
     assert made == sorted(made)

@@ -224,7 +224,14 @@ def test_the_path_of_a_key_in_a_large_body():
         (b'["1E5"]', b'["1E5"]'),
         (b'["E-0"]', b'["E-0"]'),
         (b"-1.5", b"-1.5"),
+        (b'{"a":"2026-01-05","b":-0.5,"c":-0}', b'{"a":"2026-01-05","b":-0.5,"c":0}'),
     ],
 )
 def test_numbers_are_spelled_without_exponents_and_texts_stay(written, plain):
     assert json.plain_numbers(written) == plain
+
+
+def test_values_encoded_together_are_the_same():
+    values = ["line\nbreak \u2028 \x85 \r \x0b", {}, [1, None], Decimal("1.10"), ""]
+    assert json.encode_each(values) == [json.encode(value) for value in values]
+    assert json.encode_each([]) == []
