@@ -81,7 +81,7 @@ async def watch(database: Database, app_id: UUID, node_id: UUID, table_ids: list
         LEASE_SECONDS,
         tenant=app_id,
     )
-    return [row["table_id"] for row in rows]
+    return [table_id for (table_id,) in rows]
 
 
 async def is_watched(connection: Connection, app_id: UUID, table_id: UUID) -> bool:
@@ -112,7 +112,7 @@ async def unwatched(connection: Connection) -> list[tuple[UUID, UUID]]:
         """,
         UNWATCHED_SECONDS,
     )
-    return [(row["app_id"], row["table_id"]) for row in rows]
+    return [(app_id, table_id) for app_id, table_id in rows]
 
 
 async def forget_watches(connection: Connection) -> None:
@@ -131,7 +131,7 @@ async def logs(connection: Connection) -> list[UUID]:
         """
     )
     rows = await connection.fetch("select app_id from pilotis.change_logs order by app_id")
-    return [row["app_id"] for row in rows]
+    return [app_id for (app_id,) in rows]
 
 
 async def trim(connection: Connection, app_id: UUID, seconds: int, most: int) -> None:

@@ -460,7 +460,7 @@ async def set_keys(connection: Connection, app_id: UUID, table_id: UUID, keys: S
 async def next_columns(connection: Connection, app_id: UUID) -> dict[UUID, int]:
     """Return the number of the next new column of each of an app's tables."""
     rows = await connection.fetch("select table_id, next_column from pilotis.tables where app_id = $1", app_id)
-    return {row["table_id"]: row["next_column"] for row in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 async def named_tables(connection: Connection, app_id: UUID) -> list[UUID]:

@@ -383,7 +383,7 @@ async def known_keys(connection: Connection, keys: list[str]) -> set[str]:
         """,
         keys,
     )
-    return {row["key"] for row in rows}
+    return {key for (key,) in rows}
 
 
 async def digests(database: Database, keys: Sequence[str]) -> dict[str, bytes]:
@@ -404,7 +404,7 @@ async def digests(database: Database, keys: Sequence[str]) -> dict[str, bytes]:
         list(keys),
         tenant=BACKGROUND,
     )
-    return {row["key"]: row["sha256"] for row in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 async def sample_keys(database: Database) -> list[str]:
@@ -420,7 +420,7 @@ async def sample_keys(database: Database) -> list[str]:
         """,
         tenant=BACKGROUND,
     )
-    return [row["key"] for row in rows]
+    return [key for (key,) in rows]
 
 
 async def unseen_files(connection: Connection, before: datetime) -> list[str]:
@@ -443,7 +443,7 @@ async def unseen_files(connection: Connection, before: datetime) -> list[str]:
         """,
         before,
     )
-    return [row["key"] for row in rows]
+    return [key for (key,) in rows]
 
 
 # The statements below handle the common case for many uploads to one storage at once, and leave other cases to the full
