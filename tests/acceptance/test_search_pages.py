@@ -118,7 +118,8 @@ async def test_cursors_of_something_else(app: App, rows: list[dict[str, Any]], k
             wrong: list[dict[str, Any]] = [
                 {"where": {"n": 1}},
                 {"order_by": "kind"},
-                {"cursor": cursor[:-1]},
+                # Within the id. Behind it are values, and the beginning of a moment's text may be a moment as well.
+                {"cursor": cursor[:30]},
                 {"cursor": cursor + "A"},
                 {"cursor": "A" * 10_000},
                 {"cursor": ""},

@@ -199,7 +199,7 @@ async def test_cursors_of_another_request(app: App) -> None:
         {"order_direction": "desc"},
         {"where": {"done": True}},
         {"fields": ["name"]},
-        {"cursor": cursor[:-1]},
+        {"cursor": cursor[:30]},
         {"cursor": cursor + "="},
         {"cursor": "!" + cursor},
         {"cursor": ""},
