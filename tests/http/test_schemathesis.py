@@ -31,7 +31,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 BOUNDED = settings(
-    max_examples=times(3, whole=12),
+    max_examples=times(3, whole=48),
     derandomize=True,
     database=None,
     deadline=None,
@@ -58,6 +58,11 @@ if not WHOLE:
 @pytest.fixture
 def things(server: Server, console: dict[str, str]) -> dict[str, str]:
     """A fresh app's credentials, and ids of things in it."""
+    return things_of_new_app(server, console)
+
+
+def things_of_new_app(server: Server, console: dict[str, str]) -> dict[str, str]:
+    """Make an app, and return its credentials, and ids of things in it."""
     app = new_app(server, console)
     with httpx.Client(base_url=server.url, headers={"X-Public-Key": app.public_key}) as client:
         columns = {"name": "string", "price": "number", "count": "int", "at": "date", "tags": "array", "more": "object"}

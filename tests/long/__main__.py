@@ -5,7 +5,8 @@ subject `pictures` is run once: every screen in both themes, both languages and 
 `tests/artifacts`. So are `stores`: the tests of object stores on servers other than Swift, `engines`: every screen in
 Firefox and WebKit beside Chromium, `https`: certificates from Pebble, `keys`: races and walks about unique keys,
 references and cursors, in numbers, `upgrades`: of nodes one after the other, and of PostgreSQL with a million rows,
-killed at twenty places, `mutants`: whether a test fails for each condition that rules add to statements once it is
+killed at twenty places, `requests`: twenty thousand that are generated from the OpenAPI document, and walks of those
+that follow one another, `mutants`: whether a test fails for each condition that rules add to statements once it is
 taken away, and `whole`: all that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`).
 `kills`, `faults`, `overload`, `restore`, `takeover` and `upgrade` are campaigns with options of their own
 (`tests/long/campaigns.py`).
@@ -42,6 +43,7 @@ ONCE: dict[str, list[tuple[list[str], dict[str, str]]]] = {
     "keys": [(KEYS, {"TEST_WHOLE": "1"})],
     "pictures": [(PICTURES, {"TEST_PICTURES": "1", "TEST_WHOLE": "1"})],
     "whole": [(WHOLE, {"TEST_WHOLE": "1"})],
+    "requests": [(["tests/http/test_schemathesis.py", "tests/long/stateful.py"], {"TEST_WHOLE": "1"})],
     "realtime": [(["tests/realtime"], {"TEST_WHOLE": "1"})],
     "upgrades": [(UPGRADES, {"TEST_WHOLE": "1"})],
     "stores": [(STORES, {"TEST_S3_SERVER": name}) for name in ("versitygw",)],
