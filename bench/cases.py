@@ -56,7 +56,7 @@ class Stage:
             made = pilotis.post(f"{self._path}/bulk", {"data": batch})
             self.ids += [item["id"] for item in made["created"]]
         for number in range(_MEMBERS):
-            pilotis.post("/v1/public/app-members/signup", _credentials(number))
+            pilotis.post("/v1/public/app-members/signup", credentials(number))
 
     def plan(self) -> Plan:
         """Return the best statements for these cases, for the baseline to run."""
@@ -90,7 +90,7 @@ class Stage:
         rows = [data.row(number) for number in range(10 * BULK)]
         creates = [data.text({"data": row}) for row in rows]
         bulk = [data.text({"data": rows[start : start + BULK]}) for start in range(0, len(rows), BULK)]
-        sign_ins = [data.text(_credentials(number)) for number in range(_MEMBERS)]
+        sign_ins = [data.text(credentials(number)) for number in range(_MEMBERS)]
         deep = range(len(self.ids) // 10, len(self.ids), 37)
         pages = [f"/list/{offset}" for offset in _OFFSETS]
         return [
@@ -141,7 +141,7 @@ def _new_table(pilotis: Pilotis, title: str) -> str:
     return table_id
 
 
-def _credentials(number: int) -> dict[str, str]:
+def credentials(number: int) -> dict[str, str]:
     return {"login_id": f"member {number}", "password": PASSWORD}
 
 

@@ -25,14 +25,16 @@ from typing import NamedTuple
 import asyncpg
 
 from bench import files, load
-from bench.cases import CREATES, PAGES, UPDATES, Case, Stage
+from bench.cases import CREATES, PAGES, SIGN_IN, UPDATES, Case, Stage, credentials
+from bench.load import Requests
 from bench.processes import Tree, processor_seconds
 from bench.servers import Pilotis
 
 _ROOT = Path(__file__).parents[1]
 _ROWS = ("row by id", "list of 20", PAGES, "query", "create", CREATES, UPDATES, "bulk create")
 _READ, _PRESIGN = "file of 4 kB", "URL for an upload"
-_CASES = (*_ROWS, _READ, _PRESIGN)
+_SESSION = "a member's session"
+_CASES = (*_ROWS, _READ, _PRESIGN, SIGN_IN, _SESSION)
 _FILES = 200
 _DEARER = 1.03
 
@@ -50,12 +52,16 @@ class Side:
     def __init__(self, server: Pilotis, rows: int, directory: Path) -> None:
         self._server = server
         self._directory = directory
-        self.cases = {case.name: case for case in Stage(server, rows).cases() if case.name in _ROWS}
+        self.cases = {case.name: case for case in Stage(server, rows).cases() if case.name in (*_ROWS, SIGN_IN)}
         storage = files.Stage(server, directory)
         self.cases[_READ] = Case(_READ, storage.fill(_FILES, 4096))
         self.cases[_PRESIGN] = Case(_PRESIGN, storage.presigns(_FILES))
+        self.cases[_SESSION] = Case(_SESSION, Requests("GET", [("/v1/public/app-members/me", "")]))
+        token = server.post("/v1/public/app-members/signin", credentials(0))["access_token"]
         # The storage is another app's.
-        self._headers = dict.fromkeys(_ROWS, server.headers) | dict.fromkeys((_READ, _PRESIGN), storage.headers)
+        self._headers = dict.fromkeys((*_ROWS, SIGN_IN), server.headers)
+        self._headers |= dict.fromkeys((_READ, _PRESIGN), storage.headers)
+        self._headers[_SESSION] = {**server.headers, "Authorization": f"Bearer {token}"}
         asyncio.run(_settle(server))
 
     def run(self, name: str, seconds: float) -> Run:

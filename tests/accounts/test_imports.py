@@ -59,6 +59,7 @@ class TestImport:
         assert (await sign_in(app, "fay", "user1password")).status_code == 200
 
     async def test_a_rejected_line_does_not_stop_the_others(self, app: App):
+        """A19: a hash whose cost would stop the server is none."""
         await sign_up(app, "taken")
         owner = await verified(app, "owner", "owner@example.com")
         answer = await imported(

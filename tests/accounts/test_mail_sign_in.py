@@ -185,7 +185,7 @@ class TestChange:
         notice = await newest(app, 1, purpose="address_changed")
         assert (notice["recipient"], notice["code"]) == (ADA, None)
         assert_error(await sign_in(app, ADA, PASSWORD), 401, "INVALID_CREDENTIALS")
-        # Undo is of one who has lost the account: all that is left of the other one is gone.
+        # A12: undo is of one who has lost the account, and all that is left of the other one is gone.
         token = token_of(notice)
         answers = await asyncio.gather(*(post(app, "/email-undo", {"token": token}) for _ in range(5)))
         assert sorted(answer.status_code for answer in answers) == [200, 401, 401, 401, 401]

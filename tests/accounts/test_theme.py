@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from pilotis.account_pages.theme import style_of
 from pilotis.apps.types import AccountTheme
 from pilotis.http.reference.page import asset
+from pilotis.http.reference.theme import style_of
 from pilotis.kit.account_settings import Theme
 from pilotis.kit.colours import DARK_PAGE, LIGHT_PAGE, contrast, luminance, parse, readable_on, text_of
 from pilotis.kit.languages import LANGUAGES

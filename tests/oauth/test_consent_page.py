@@ -14,6 +14,7 @@ from tests.accounts.test_gate import settings
 from tests.browser.test_guestbook import HOSTILE
 from tests.chromium import chromium, keep_picture
 from tests.console import owner_of
+from tests.console.conftest import axe, obstacles  # noqa: F401 - a fixture
 from tests.mail.world import mails
 from tests.oauth.browsing import CALLBACK, PASSWORD, Pkce, Provider, Registered, landed, redeem
 from tests.oauth.test_logos import picture
@@ -284,24 +285,74 @@ async def test_a_clients_logo_is_shown(provider: Provider, club: Registered, vis
     await keep_picture(visitor.page, "consent-logo")
 
 
+# What the two pages have in common: of the page, of the card, of the button that goes on.
+LOOK = """() => {
+    const of = (place, ...names) => {
+        const style = getComputedStyle([...document.querySelectorAll(place)].find((one) => one.offsetParent));
+        return names.map((name) => style[name]);
+    };
+    return [
+        ...of("main", "backgroundColor", "borderRadius", "padding", "maxWidth", "marginTop", "fontFamily"),
+        ...of("h1", "fontSize", "color", "fontWeight"),
+        ...of("form[data-form=sign-in] button, #allow", "backgroundColor", "color", "borderRadius", "font"),
+        getComputedStyle(document.body).backgroundColor,
+        document.querySelector("main > .logo")?.getAttribute("src"),
+        document.querySelector("footer")?.textContent,
+    ];
+}"""
+THEME = {"accent": "#7a1fa2", "background": "#f4e9d8", "radius": 12, "font": "serif"}
+LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenverleih der Stadt Wien und aller Umlandgemeinden"
+
+
+@pytest.mark.parametrize("look", ["plain", "themed"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-async def test_it_fits_every_screen(provider: Provider, visitor: Visitor, browser: Browser, scheme: str, size: str):
+async def test_it_fits_every_screen_and_looks_as_the_account_pages(
+    provider: Provider,
+    browser: Browser,
+    axe: str,  # noqa: F811
+    scheme: str,
+    size: str,
+    look: str,
+):
     await provider.scope("orders:read", title="See your orders", description="What you ordered, and when")
     client = await provider.client(
+        name="Coffee club" if look == "plain" else LONG,
         scopes=["openid", "profile", "orders:read", "offline_access"],
         client_uri="https://club.example/",
         policy_uri="https://club.example/privacy",
     )
+    if look == "themed":
+        async with owner_of(provider.app).client(provider.app) as console:
+            theme = {**THEME, "texts": {"en": {"footer": "{app} GmbH, 1 Example Street"}}}
+            for answer in (
+                await console.patch("", json={"name": LONG}),
+                await console.patch("/account-settings", json={"theme": theme}),
+                await console.put("/account-settings/logo", content=picture(size=(400, 100))),
+            ):
+                assert answer.is_success, answer.text
     context = await browser.new_context(viewport=SIZES[size], color_scheme=scheme, locale="en-GB")
     page = await context.new_page()
     await page.goto(provider.authorize_url(client, Pkce(), scope="openid profile orders:read offline_access"))
-    await expect(page.get_by_text("To continue to Coffee club.")).to_be_visible()
-    await keep_picture(page, f"sign-in-{size}-{scheme}")
+    await expect(page.get_by_text(re.compile("To continue to "))).to_be_visible()
+    await keep_picture(page, f"sign-in-{size}-{scheme}-{look}", full_page=True)
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    seen = await page.evaluate(LOOK)
     await sign_in(page)
     await expect(page.locator("#allow")).to_be_visible()
-    await keep_picture(page, f"consent-{size}-{scheme}")
+    await keep_picture(page, f"consent-{size}-{scheme}-{look}", full_page=True)
+    assert await page.evaluate(LOOK) == seen
+    assert (f"{LONG} GmbH, 1 Example Street" in seen) == (look == "themed")
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert await obstacles(page, axe) == []
+    over = page.url
+    await page.route("https://club.example/**", lambda route: route.fulfill(body="back"))
+    await page.click("#deny")
+    await page.wait_for_url(f"{CALLBACK}**")
+    await page.goto(over)
+    await expect(page.get_by_text("This request has ended")).to_be_visible()
+    await keep_picture(page, f"consent-over-{size}-{scheme}-{look}")
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") in seen
     await context.close()
 
 

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from tests import shared
+from tests.accounts.authenticator import enrolled
+from tests.console import owner_of
 from tests.oauth.browsing import PASSWORD, Provider
+from tests.support import App
 from tests.waiting import PATIENCE
 
 PROGRAM = Path(__file__).with_name("openid_flow.mjs")
@@ -32,6 +35,11 @@ def run(folder: Path, given: dict[str, Any]) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
 
 
+async def sign_up(app: App, **credentials: str) -> dict[str, Any]:
+    async with app.client() as client:
+        return (await client.post("/v1/public/app-members/signup", json=credentials)).json()
+
+
 @pytest.mark.skipif(
     not (shutil.which("node") and shutil.which("npm")), reason="there is no node with npm, which the library needs"
 )
@@ -50,15 +58,20 @@ async def test_openid_client_accepts_every_step(provider: Provider, folder: Path
         backchannel_logout_uri=f"http://127.0.0.1:{port}/bcl",
     )
     spa = await provider.client(**back, token_endpoint_auth_method="none", scopes=["openid", "offline_access"])
+    async with owner_of(provider.app).client(provider.app) as console:
+        assert (await console.patch("/account-settings", json={"second_factor": "optional"})).status_code == 200
+    bea = {"login_id": "bea", "password": PASSWORD}
+    _, codes = await enrolled(provider.app, (await sign_up(provider.app, **bea))["access_token"])
     given = {
         "base": provider.url,
         "public_key": provider.settings["public_key"],
         "login_id": "ada",
         "password": PASSWORD,
+        "strong": {**bea, "recovery_code": codes[0]},
         "port": port,
         "confidential": {"id": shop.client_id, "secret": shop.secret},
         "spa": {"id": spa.client_id},
     }
     done = await asyncio.to_thread(run, folder, given)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("ok  ") == 22
+    assert done.stdout.count("ok  ") == 24

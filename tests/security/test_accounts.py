@@ -19,6 +19,27 @@ HOSTILE = "<b>win</b> {{link}} {{app.name}} https://evil.example/free"
 WANTED = {"roles": ["admin"], "claims": {"plan": "pro"}, "email_verified": True, "is_active": True, "is_guest": False}
 
 
+async def test_a08_no_header_of_a_request_leads_a_mail_elsewhere(app: App):
+    """Links are of the server's own address, whatever a client or a proxy says that it is."""
+    evil = {"Host": "evil.example", "X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
+    evil |= {"Origin": "https://evil.example", "Referer": "https://evil.example/reset"}
+    await settings(app, methods={"email_code": True, "email_link": True})
+    ada = await verified(app, "ada", "ada@example.com")
+    async with app.client(ada["access_token"]) as client:
+        for path, body in (
+            ("/password-reset", {"email": "ada@example.com"}),
+            ("/email-sign-in", {"email": "ada@example.com"}),
+            ("/me/email", {"email": "ada@example.org"}),
+        ):
+            answer = await client.post(f"{MEMBERS}{path}", json=body, headers=evil)
+            assert answer.status_code == 202, answer.text
+        refused = {"email": "ada@example.com", "redirect_uri": "https://evil.example/", "code_challenge": "x" * 43}
+        assert_error(await client.post(f"{MEMBERS}/email-sign-in", json=refused), 400, "VALIDATION_FAILED")
+    found = await mails(app, 4)
+    assert all(mail["link"].startswith(f"{app.server.url}/account/{app.app_id}/") for mail in found)
+    assert not any("evil.example" in f"{mail['subject']} {mail['text']} {mail['html']}" for mail in found)
+
+
 async def test_a10_words_of_strangers_reach_nobody_by_mail(app: App):
     """Neither a nickname nor a team's name becomes a link, markup or a placeholder, whoever gets the mail."""
     await settings(app, methods={"email_code": True, "email_link": True})

@@ -13,12 +13,12 @@ from importlib.resources import files
 
 import msgspec
 
-from pilotis.account_pages.theme import style_of
 from pilotis.http.api.principals import AppInfo
 from pilotis.http.reference.page import asset, page
+from pilotis.http.reference.theme import filled, logo_of, own_texts
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
-from pilotis.kit.account_settings import Mode, logo_path
+from pilotis.kit.account_settings import Mode
 from pilotis.kit.languages import Language
 from pilotis.oauth.social.types import AccountPageVendors
 
@@ -31,7 +31,6 @@ _SCRIPTS = ("vendors.js", "passkeys.js", "challenges.js", "devices.js", "page.js
 _UNSAID = {"sign_in_text": "", "sign_up_text": "", "footer": ""}
 _FOLDER = files("pilotis.account_pages")
 _PLACE = re.compile(r"\{\{([a-z_]+)\}\}")
-_VALUE = re.compile(r"\{(app|number)\}")
 
 
 class Texts(msgspec.Struct, frozen=True):
@@ -54,14 +53,11 @@ def account_page(
 
     `origin` is the server's. `mode` is that of the theme unless it is given.
     """
-    values = {"app": app.name, "number": str(app.limits.password_min_length)}
-    known, theme = texts_of(language), app.accounts.theme
-    replaced = known.texts | _UNSAID
-    own = {key: text for key, text in theme.texts.get(language, {}).items() if key in replaced}
+    known = texts_of(language)
     texts, errors = (
-        {key: _VALUE.sub(lambda found: values[found[1]], text) for key, text in part.items()}
-        for part in (replaced | own, known.errors)
+        {key: filled(text, app) for key, text in part.items()} for part in (known.texts | _UNSAID, known.errors)
     )
+    texts |= own_texts(app, language)
     data = {
         "page": name,
         "app": app.name,
@@ -75,7 +71,7 @@ def account_page(
     places = {
         **{key: escape(text) for key, text in texts.items()},
         "shortest": str(app.limits.password_min_length),
-        "logo": "" if theme.logo is None else f'<img class="logo" src="{logo_path(app.app_id, theme.logo)}" alt="">',
+        "logo": logo_of(app),
         "longest": str(app.limits.password_max_length),
         # No text ends the element early.
         "data": json.encode(data).decode().replace("<", "\\u003c"),
@@ -88,9 +84,8 @@ def account_page(
         script=script,
         has_bar=False,
         language=language,
-        more_style=style_of(theme),
-        mode=mode or theme.mode,
-        images=["'self'"] if theme.logo else [],
+        theme=app.accounts.theme,
+        mode=mode,
         ancestors="'self'" if name == PREVIEW else "'none'",
     )
 

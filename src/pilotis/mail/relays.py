@@ -32,6 +32,8 @@ _CONNECT_SECONDS = 10.0
 _MAIL_SECONDS = 60.0
 _IDLE_SECONDS = 10.0
 _AWAY_SECONDS = 5.0
+_DEFERRAL_SECONDS = 0.05
+"""The time that a mail to a relay which is away holds a connection's place."""
 _MAX_REPLY = 500
 _NO_SUCH_ADDRESS = re.compile(r"5\.1\.\d")
 
@@ -191,9 +193,13 @@ class Relays:
         connection.timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, expire)
 
     async def _opened(self, relay: Relay) -> _Connection:
-        """Open a connection. After a failure no other is opened for a moment, so that a dead relay costs little."""
+        """Open a connection. After a failure no other is opened for a moment, so that a dead relay costs little.
+
+        In that moment the mails of a long queue are deferred one after another, and not as fast as the database can.
+        """
         server = relay.server
         if self._away_until.get(server, 0.0) > time.monotonic():
+            await asyncio.sleep(_DEFERRAL_SECONDS)
             raise DeferredError("The SMTP server did not answer a moment ago.")
         try:
             return await self._open(relay)

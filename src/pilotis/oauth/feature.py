@@ -193,9 +193,9 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
     return OAuthFeature(
         name="oauth",
         endpoints=[
-            AuthorizationPages(https, authorization, consent),
+            AuthorizationPages(https, apps.apps, authorization, consent),
             ConsentSessionEndpoints(https, consent),
-            LogoutPages(https, logout),
+            LogoutPages(https, apps.apps, logout),
             ConsentEndpoints(consent),
             ConnectionEndpoints(connections),
             TokenEndpoints(

@@ -6,6 +6,7 @@ Attestation is not asked for.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ class Site(NamedTuple):
 
     name: str
     domain: str
-    origins: Sequence[str]
+    origins: tuple[str, ...]
 
 
 class Registered(NamedTuple):
@@ -92,22 +93,25 @@ def registered(site: Site, challenge: bytes, answer: Mapping[str, Any]) -> Regis
     return Registered(credential.credential_id, bytes(credential), data.counter, _is_synced(data))
 
 
-def credential_id(answer: Mapping[str, Any]) -> bytes:
-    """Return the id of the passkey that a browser has used; raises `InvalidCredentialError`."""
+def answered(answer: Mapping[str, Any]) -> AuthenticationResponse:
+    """Return the answer of a passkey that a browser has used, whose id is `raw_id`; raises `InvalidCredentialError`.
+
+    The library takes most of the time of a sign-in to read one, so it is read once.
+    """
     try:
-        return AuthenticationResponse.from_dict(answer).raw_id
+        return AuthenticationResponse.from_dict(answer)
     except _BROKEN as error:
         raise InvalidCredentialError from error
 
 
-def used(site: Site, challenge: bytes, credential: bytes, sign_count: int, answer: Mapping[str, Any]) -> Used:
+def used(site: Site, challenge: bytes, credential: bytes, sign_count: int, answer: AuthenticationResponse) -> Used:
     """Verify what a passkey has signed; raises `InvalidCredentialError`.
 
     A counter that does not rise says that the key was copied. One that is synced between devices has none.
     """
     try:
         _server(site).authenticate_complete(_state(challenge), [AttestedCredentialData(credential)], answer)
-        data = AuthenticationResponse.from_dict(answer).response.authenticator_data
+        data = answer.response.authenticator_data
     except _BROKEN as error:
         raise InvalidCredentialError from error
     is_synced = _is_synced(data)
@@ -116,6 +120,7 @@ def used(site: Site, challenge: bytes, credential: bytes, sign_count: int, answe
     return Used(data.counter, is_synced)
 
 
+@functools.lru_cache(maxsize=256)
 def _server(site: Site) -> Fido2Server:
     party = PublicKeyCredentialRpEntity(name=site.name, id=site.domain)
     server = Fido2Server(party, verify_origin=lambda origin: origin in site.origins)

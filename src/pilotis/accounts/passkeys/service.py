@@ -239,10 +239,11 @@ class Passkeys:
         from pilotis.accounts.passkeys import ceremony
 
         try:
-            found = await store.by_credential(self._database, app.app_id, ceremony.credential_id(answer))
+            answered = ceremony.answered(answer)
+            found = await store.by_credential(self._database, app.app_id, answered.raw_id)
             if found is None:
                 raise InvalidPasskeyError
-            return found, ceremony.used(site, challenge, found.credential, found.sign_count, answer)
+            return found, ceremony.used(site, challenge, found.credential, found.sign_count, answered)
         except ceremony.InvalidCredentialError:
             raise InvalidPasskeyError from None
 
@@ -261,5 +262,5 @@ class Passkeys:
         parts = urlsplit(self._base_url)
         own = f"{parts.scheme}://{parts.netloc}"
         if app.accounts.passkey_domain is None:
-            return Site(app.name, parts.hostname or "", [own])
+            return Site(app.name, parts.hostname or "", (own,))
         return Site(app.name, app.accounts.passkey_domain, app.accounts.allowed_origins)

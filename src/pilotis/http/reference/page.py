@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
-from typing import Literal
 
+from pilotis.http.api.cookies import SetCookie
+from pilotis.http.reference.theme import NO_THEME, style_of
 from pilotis.http.replies.page import page_headers
 from pilotis.http.replies.reply import Reply
+from pilotis.kit.account_settings import Mode, Theme
 
 # A slab on three columns.
 _MARK = (
@@ -47,18 +49,25 @@ def page(
     has_bar: bool = True,
     language: str = "en",
     more_style: str = "",
-    mode: Literal["auto", "light", "dark"] = "auto",
+    theme: Theme = NO_THEME,
+    mode: Mode | None = None,
     images: Sequence[str] = (),
     ancestors: str = "'none'",
+    form_action: Sequence[str] = (),
+    headers: Sequence[tuple[bytes, bytes]] = ((b"cache-control", b"no-cache"),),
+    cookies: Sequence[SetCookie] = (),
 ) -> Reply:
     """Return a page; `title` is text, `body` HTML, `script` JavaScript to run after the body has loaded.
 
     `language` is that of its texts. `current` is the page's address in the top bar, which pages for an app's members do
-    not have. `more_style` is added to the style sheet. `mode` is whether it is light or dark; `auto` leaves that to the
-    browser. `images` are the sources of its images besides `data:`, and `ancestors` who may show it in a frame.
+    not have. `theme` is the app's, before which `more_style` is added to the style sheet. `mode` is whether the page is
+    light or dark, if not as the theme says; `auto` leaves that to the browser. `images` are the sources of its images
+    besides `data:` and the theme's logo, `ancestors` who may show it in a frame, and `form_action` where its forms may
+    be sent.
     """
-    style, bar = asset("style.css") + more_style, _bar(current) if has_bar else ""
-    style = style.replace(_IS_DARK["auto"], _IS_DARK[mode])
+    mode = mode or theme.mode
+    bar = _bar(current) if has_bar else ""
+    style = (asset("style.css") + more_style + style_of(theme)).replace(_IS_DARK["auto"], _IS_DARK[mode])
     html = (
         f'<!doctype html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -67,9 +76,15 @@ def page(
         + (f"<script>{script}</script>\n" if script else "")
         + "</body>\n</html>\n"
     )
-    rules = page_headers([style], [script] if script else [], images=images, fonts=["'self'"], ancestors=ancestors)
-    headers = [*rules, (b"cache-control", b"no-cache")]
-    return Reply(html.encode(), status, headers, content_type=b"text/html; charset=utf-8")
+    rules = page_headers(
+        [style],
+        [script] if script else [],
+        images=["'self'"] if theme.logo else images,
+        fonts=["'self'"],
+        form_action=form_action,
+        ancestors=ancestors,
+    )
+    return Reply(html.encode(), status, [*rules, *headers], content_type=b"text/html; charset=utf-8", cookies=cookies)
 
 
 def _bar(current: str) -> str:

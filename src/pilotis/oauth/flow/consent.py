@@ -83,6 +83,7 @@ class PageData(NamedTuple):
 
     request_id: str
     client_id: str
+    app_id: UUID
 
 
 class _Waiting(NamedTuple):
@@ -106,7 +107,7 @@ class Consent:
     async def page_data(self, request_id: str) -> PageData:
         """Return the data of the consent page; raises an error if the request was decided or has expired."""
         waiting = await self._waiting(request_id)
-        return PageData(request_id, waiting.client.client_id)
+        return PageData(request_id, waiting.client.client_id, waiting.client.app_id)
 
     async def session(self, request_id: str, cookies: Mapping[str, str]) -> ConsentSession | None:
         """Return the member that is signed in with the provider in the request's browser, with a short-lived token."""

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, cast
 from uuid import UUID
 
+from pilotis.apps.service import AppNotFoundError, Apps
 from pilotis.http.api.bodies import Raw
 from pilotis.http.api.cookies import CookiesWithPrefix
 from pilotis.http.api.endpoint import Endpoints, delete, get, post
-from pilotis.http.api.principals import Access, AppMember
+from pilotis.http.api.principals import Access, AppInfo, AppMember
 from pilotis.http.api.request import Call
 from pilotis.http.api.schemas import ItemPage, Paging
 from pilotis.http.replies.redirect import Redirect
@@ -30,7 +31,7 @@ from pilotis.oauth.flow.errors import (
     ReauthenticationRequiredError,
     WrongBrowserError,
 )
-from pilotis.oauth.flow.granting import PROVIDER_COOKIE, REQUEST_COOKIE
+from pilotis.oauth.flow.granting import PROVIDER_COOKIE, REQUEST_COOKIE, REQUEST_PREFIX
 from pilotis.oauth.flow.pages import consent_page, problem_page
 from pilotis.oauth.flow.service import Authorization
 from pilotis.oauth.flow.texts import language
@@ -50,6 +51,7 @@ from pilotis.oauth.flow.types import (
 from pilotis.oauth.https import Https
 from pilotis.oauth.parameters import Parameters, parse
 from pilotis.oauth.tokens.endpoints import NOT_STORED, form_of
+from pilotis.security.single_use import app_of
 
 Cookies = Annotated[dict[str, str], CookiesWithPrefix(PROVIDER_COOKIE)]
 RequestCookies = Annotated[dict[str, str], CookiesWithPrefix(REQUEST_COOKIE)]
@@ -62,40 +64,47 @@ class AuthorizationPages(
 ):
     """Pages that a browser visits; errors are shown as pages, too."""
 
-    def __init__(self, https: Https, authorization: Authorization, consent: Consent) -> None:
+    def __init__(self, https: Https, apps: Apps, authorization: Authorization, consent: Consent) -> None:
         self._https = https
+        self._apps = apps
         self._authorization = authorization
         self._consent = consent
 
     @get("/oauth/authorize", access=Access.OPEN, cors="none", origins="any")
-    async def authorize(self, call: Call, cookies: Cookies) -> Answer:
+    async def authorize(self, call: Call, cookies: Cookies) -> Answer | Reply:
         """Start an authorization request (RFC 6749, section 4.1.1)."""
         return await self._authorize(call, lambda: parse(call.scope["query_string"]), cookies)
 
     @post("/oauth/authorize", access=Access.OPEN, cors="none", origins="any", needs_room=False)
-    async def authorize_by_post(self, call: Call, body: Raw, cookies: Cookies) -> Answer:
+    async def authorize_by_post(self, call: Call, body: Raw, cookies: Cookies) -> Answer | Reply:
         """Start an authorization request by a form (OpenID Connect Core 1.0, section 3.1.2.1)."""
         return await self._authorize(call, lambda: form_of(call, body), cookies)
 
-    async def _authorize(self, call: Call, read: Callable[[], Parameters], cookies: dict[str, str]) -> Answer:
+    async def _authorize(self, call: Call, read: Callable[[], Parameters], cookies: dict[str, str]) -> Answer | Reply:
         async def work() -> Answer:
             self._https.check(call)
             step = await self._authorization.begin(call.client, read(), cookies)
             return Redirect(location=step.location, cookies=step.cookies)
 
-        return await explained(call, language(call.header(b"accept-language")), work)
+        # A request that is not valid says nothing about the app that it names.
+        return await explained(call, None, language(call.header(b"accept-language")), work)
 
     @get("/oauth/consent", access=Access.OPEN, cors="none", returns=str)
-    async def consent_screen(self, call: Call) -> Answer:
+    async def consent_screen(self, call: Call) -> Answer | Reply:
         """Show the consent screen of a request."""
         query = dict(pair.partition("=")[::2] for pair in call.scope["query_string"].decode("latin-1").split("&"))
         tongue = language(query.get("lang") or call.header(b"accept-language"))
+        request_id = query.get("request_id", "")
+        app = await known_app(self._apps, app_of(REQUEST_PREFIX, request_id))
 
-        async def work() -> Answer:
+        async def work() -> Answer | Reply:
             self._https.check(call)
-            return consent_page(await self._consent.page_data(query.get("request_id", "")), tongue)
+            data = await self._consent.page_data(request_id)
+            if app is None:
+                raise OAuthRequestNotFoundError
+            return consent_page(data, app, tongue)
 
-        return await explained(call, tongue, work)
+        return await explained(call, app, tongue, work)
 
 
 class ConsentSessionEndpoints(Endpoints, tag="Pages", error_styles={"/oauth/consent/session": "oauth"}):
@@ -186,14 +195,24 @@ class ConnectionEndpoints(Endpoints, tag="OAuth"):
         return Disconnected("Disconnected.", consent_id)
 
 
-async def explained(call: Call, tongue: Language, work: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Return the result of `work`, or a page that explains its error."""
+async def known_app(apps: Apps, app_id: UUID | None) -> AppInfo | None:
+    """Return an existing app, or None."""
+    try:
+        return None if app_id is None else await apps.by_id(app_id)
+    except AppNotFoundError:
+        return None
+
+
+async def explained(
+    call: Call, app: AppInfo | None, tongue: Language, work: Callable[[], Awaitable[Answer | Reply]]
+) -> Answer | Reply:
+    """Return the result of `work`, or a page that explains its error, which looks as those of the app."""
     try:
         return await work()
     except PilotisError as error:
         if error.status >= 500:
             raise
-        return problem_page(error, call.request_id, tongue)
+        return problem_page(error, call.request_id, app, tongue)
 
 
 def _member(call: Call) -> AppMember:

@@ -41,12 +41,16 @@ class Signed(NamedTuple):
 
 
 class LogoutStep(NamedTuple):
-    """The next step: a confirmation page with its `token`, a final page or a redirect; and the cookies to delete."""
+    """The next step: a confirmation page with its `token`, a final page or a redirect; and the cookies to delete.
+
+    `app_id` is the only app that it is about.
+    """
 
     question: str | None
     location: str | None
     client_name: str | None
     cookies: list[SetCookie]
+    app_id: UUID | None
 
 
 class Logout:
@@ -78,8 +82,10 @@ class Logout:
         client = await self._client(parameters, hint)
         location = _target(parameters, client)
         signed = [one for one in await self._signed(cookies) if client is None or one.app_id == client.app_id]
+        concerned = {one.app_id for one in signed} if client is None else {client.app_id}
+        app_id = concerned.pop() if len(concerned) == 1 else None
         if signed and not (self._is_hinted(hint, signed) or self._is_confirmed(parameters, signed)):
-            return LogoutStep(self._token(signed), location, client.name if client else None, [])
+            return LogoutStep(self._token(signed), location, client.name if client else None, [], app_id)
         for one in signed:
             await self._sign_out(one)
         if signed:
@@ -87,7 +93,7 @@ class Logout:
         elif hint is None:
             location = None  # Without a session or a hint, anybody could have created the link.
         gone = [SetCookie(name=one.cookie, value="", max_age=0) for one in signed]
-        return LogoutStep(None, location, client.name if client else None, gone)
+        return LogoutStep(None, location, client.name if client else None, gone, app_id)
 
     async def _hint(self, parameters: Parameters) -> dict[str, Any] | None:
         text = parameters.get("id_token_hint")

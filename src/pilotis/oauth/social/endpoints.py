@@ -161,17 +161,17 @@ class SocialCallbacks(Endpoints, tag="Pages"):
         self._social = social
 
     @get("/v1/public/oauth/:provider/callback", access=Access.OPEN, cors="none")
-    async def returned(self, call: Call, provider: str) -> Answer:
+    async def returned(self, call: Call, provider: str) -> Answer | Reply:
         """Return from a provider of social login."""
         return await self._returned(call, provider, lambda: parse(call.scope["query_string"]))
 
     @post("/v1/public/oauth/:provider/callback", access=Access.OPEN, cors="none", needs_room=False)
-    async def returned_by_post(self, call: Call, provider: str, body: Raw) -> Answer:
+    async def returned_by_post(self, call: Call, provider: str, body: Raw) -> Answer | Reply:
         """Return from a provider that responds with a form, such as Apple."""
         return await self._returned(call, provider, lambda: form_of(call, body))
 
-    async def _returned(self, call: Call, provider: str, read: Callable[[], Parameters]) -> Answer:
+    async def _returned(self, call: Call, provider: str, read: Callable[[], Parameters]) -> Answer | Reply:
         async def work() -> Answer:
             return Redirect(location=await self._social.returned(provider, read()))
 
-        return await explained(call, language(call.header(b"accept-language")), work)
+        return await explained(call, None, language(call.header(b"accept-language")), work)

@@ -115,9 +115,10 @@ class Sessions:
         """
         lifetime = refresh_lifetime(limits, is_guest=is_guest)
         session_id = session_id or uuid7()
-        row = await store.insert(connection, app_id, session_id, subject, uuid7(), lifetime, method, *(origin or ()))
-        if proof is not None:
-            await store.prove(connection, app_id, session_id, *proof)
+        address, agent = origin or (None, None)
+        row = await store.insert(
+            connection, app_id, session_id, subject, uuid7(), lifetime, method, address, agent, *(proof or ())
+        )
         return self._pair(row, limits)
 
     async def reprove(
@@ -231,16 +232,37 @@ class Sessions:
 
         Both end after so many seconds. The method is one that no sign-in has: nobody has proved to be the member.
         """
-        row = await store.insert(connection, app_id, uuid7(), subject, uuid7(), timedelta(seconds=seconds), "console")
-        return row.session_id, self.short_token(app_id, subject, row.session_id, seconds)
+        return await self._start_brief(connection, app_id, subject, seconds)
 
     async def start_impersonation(
         self, connection: Connection, app_id: UUID, subject: str, seconds: int, impersonator: str
     ) -> tuple[UUID, str]:
         """Start a session as `start_brief` does, in which somebody of the app's team acts as the member."""
-        session_id, token = await self.start_brief(connection, app_id, subject, seconds)
-        await store.impersonate(connection, app_id, session_id, impersonator)
-        return session_id, token
+        return await self._start_brief(
+            connection, app_id, subject, seconds, methods=["impersonation"], impersonator=impersonator
+        )
+
+    async def _start_brief(
+        self,
+        connection: Connection,
+        app_id: UUID,
+        subject: str,
+        seconds: int,
+        methods: Sequence[str] | None = None,
+        impersonator: str | None = None,
+    ) -> tuple[UUID, str]:
+        row = await store.insert(
+            connection,
+            app_id,
+            uuid7(),
+            subject,
+            uuid7(),
+            timedelta(seconds=seconds),
+            "console",
+            methods=methods,
+            impersonator=impersonator,
+        )
+        return row.session_id, self.short_token(app_id, subject, row.session_id, seconds)
 
     async def active(self, app_id: UUID, subject: str) -> list[Session]:
         """Return a subject's active sessions, the one used last first."""

@@ -18,8 +18,9 @@ _SESSION = columns(Session)
 _METHODS = "coalesce(methods, array[case amr when 'pwd' then 'password' when 'fed' then 'social' else amr end])"
 _INSERT = f"""
     insert into pilotis.sessions
-        (app_id, session_id, subject, refresh_id, refreshed_at, expires_at, amr, address, user_agent)
-    values ($1, $2, $3, $4, now(), now() + $5, $6, $7, $8)
+        (app_id, session_id, subject, refresh_id, refreshed_at, expires_at, amr, address, user_agent,
+            methods, level, awaits, auth_time, impersonator)
+    values ($1, $2, $3, $4, now(), now() + $5, $6, $7, $8, $9, $10, $11, $12, $13)
     returning {_SESSION}
 """
 UNUSED_SUCCESSOR = "case when s.previous_refresh_id is not null and s.successor_used_at is null then s.refresh_id end"
@@ -113,50 +114,31 @@ async def insert(
     amr: str,
     address: str | None = None,
     user_agent: str | None = None,
+    methods: Sequence[str] | None = None,
+    level: int = 1,
+    awaits: Sequence[str] = (),
+    proven_at: datetime | None = None,
+    impersonator: str | None = None,
 ) -> Session:
-    """Insert a session and return it."""
+    """Insert a session and return it, with how and when its subject has signed in, or who acts as it."""
     row = await connection.fetchrow(
-        _INSERT, app_id, session_id, subject, refresh_id, lifetime, amr, address, user_agent
-    )
-    assert row is not None
-    return Session(*row)
-
-
-async def prove(
-    connection: Connection,
-    app_id: UUID,
-    session_id: UUID,
-    methods: Sequence[str],
-    level: int,
-    awaits: Sequence[str],
-    proven_at: datetime | None,
-) -> None:
-    """Record how and when the subject of a session has signed in, in the transaction that inserts it."""
-    await connection.execute(
-        """
-        update pilotis.sessions set methods = $3, level = $4, awaits = $5, auth_time = $6
-        where app_id = $1 and session_id = $2
-        """,
+        _INSERT,
         app_id,
         session_id,
+        subject,
+        refresh_id,
+        lifetime,
+        amr,
+        address,
+        user_agent,
         methods,
         level,
         awaits,
         proven_at,
-    )
-
-
-async def impersonate(connection: Connection, app_id: UUID, session_id: UUID, impersonator: str) -> None:
-    """Record who acts as the member of a session, in the transaction that inserts it."""
-    await connection.execute(
-        """
-        update pilotis.sessions set impersonator = $3, methods = '{impersonation}'
-        where app_id = $1 and session_id = $2
-        """,
-        app_id,
-        session_id,
         impersonator,
     )
+    assert row is not None
+    return Session(*row)
 
 
 async def reprove(connection: Connection, app_id: UUID, session_id: UUID, method: str, level: int) -> datetime | None:

@@ -153,17 +153,18 @@ class UserPasskeys:
         if begun is None or begun.user_id is not None:
             raise InvalidPasskeyError
         try:
-            found = await store.by_credential(database, ceremony.credential_id(answer))
+            answered = ceremony.answered(answer)
+            found = await store.by_credential(database, answered.raw_id)
             if found is None:
                 raise InvalidPasskeyError
-            return found, ceremony.used(self._site(), begun.challenge, found.credential, found.sign_count, answer)
+            return found, ceremony.used(self._site(), begun.challenge, found.credential, found.sign_count, answered)
         except ceremony.InvalidCredentialError:
             raise InvalidPasskeyError from None
 
     def _site(self) -> Site:
         from pilotis.accounts.passkeys.ceremony import Site
 
-        return Site("Pilotis", urlsplit(self._origin).hostname or "", [self._origin])
+        return Site("Pilotis", urlsplit(self._origin).hostname or "", (self._origin,))
 
 
 async def _use(connection: Connection, passkey: StoredPasskey, used: Used) -> None:

@@ -1,4 +1,4 @@
-"""How an app's account pages look: its colours, the roundness of corners, and the typeface. Pure.
+"""How the pages look that an app's members see: colours, the roundness of corners, typeface, logo, own words. Pure.
 
 No style sheet of an app is taken. The accent is darkened on the light page and lightened on the dark one until it can
 be read there, and what stands on it or on the background is black or white, whichever can be read.
@@ -6,7 +6,10 @@ be read there, and what stands on it or on the background is black or white, whi
 
 from __future__ import annotations
 
-from pilotis.kit.account_settings import Theme
+import re
+
+from pilotis.http.api.principals import AppInfo
+from pilotis.kit.account_settings import Theme, logo_path
 from pilotis.kit.colours import (
     BLACK,
     DARK_PAGE,
@@ -20,7 +23,10 @@ from pilotis.kit.colours import (
     readable_on,
     text_of,
 )
+from pilotis.kit.languages import Language
 
+NO_THEME = Theme()
+_VALUE = re.compile(r"\{(app|number)\}")
 _DARK = "@media (prefers-color-scheme: dark)"
 _NARROW = "@media (max-width:40rem)"
 # As dark as the ground of the server's own dark pages, nearly.
@@ -64,3 +70,20 @@ def _accent(colour: Colour, strong: Colour) -> str:
 
 def _ground(colour: Colour) -> str:
     return f"--ground:{text_of(colour)};--on-ground:{text_of(on(colour))}"
+
+
+def logo_of(app: AppInfo) -> str:
+    """Return the markup of the app's logo; empty without one."""
+    version = app.accounts.theme.logo
+    return "" if version is None else f'<img class="logo" src="{logo_path(app.app_id, version)}" alt="">'
+
+
+def own_texts(app: AppInfo, language: Language) -> dict[str, str]:
+    """Return what the app says in a language in place of the server, its values filled in."""
+    return {name: filled(text, app) for name, text in app.accounts.theme.texts.get(language, {}).items()}
+
+
+def filled(text: str, app: AppInfo) -> str:
+    """Return a text with the app's name for `{app}` and its shortest password's length for `{number}`."""
+    values = {"app": app.name, "number": str(app.limits.password_min_length)}
+    return _VALUE.sub(lambda found: values[found[1]], text)
