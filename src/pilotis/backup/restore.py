@@ -19,16 +19,18 @@ import time
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 from asyncpg import Connection, DiskFullError
+from msgspec.structs import asdict
 
 from pilotis.archive.request_store import fail_completed
 from pilotis.backup import catalogue, copying, files, streams, wal
 from pilotis.backup.catalogue import Backup, Known
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
+from pilotis.backup.files import MissingFile
 from pilotis.backup.place import Place, connected
 from pilotis.blobs.local import LocalStore
 from pilotis.db.embedded import EmbeddedPostgres, EmbeddedPostgresError, find_binaries
@@ -48,6 +50,7 @@ from pilotis.serve.quiet import QUIET_FILE
 MARKER = "restore.unfinished"
 _WAL_FOLDER = "pgsql_tmp.wal_restore"
 _PARTS = "restore.parts"
+_SHOWN = 20
 _LINKS_SINCE = 18
 _ARCHIVE_GONE = "The server was restored from a backup, and backups have no archives of apps. Make another one."
 _END_SECONDS, _POLL_SECONDS = 10.0, 0.05
@@ -74,7 +77,10 @@ class Wanted(NamedTuple):
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What was restored: from which backup, to which last commit, with how many rows and files."""
+    """What was restored: from which backup, to which last commit, with how many rows and files.
+
+    `missing` are the `missing_files` by their paths, the first thousand of them; `missing_keys` are those of all.
+    """
 
     backup_id: str
     directory: str
@@ -83,6 +89,23 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     files: int
     missing_files: int
+    missing: list[MissingFile]
+    missing_keys: list[str]
+
+    def fields(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        fields = asdict(self)
+        del fields["missing_keys"]
+        return {**fields, "missing": [asdict(one) for one in self.missing]}
+
+    def sentences(self) -> list[str]:
+        """Return what is missing, for people."""
+        if not self.missing_files:
+            return []
+        found = [f"  {one.path} of the app {one.app_id}" for one in self.missing[:_SHOWN]]
+        more = self.missing_files - len(found)
+        head = f"{self.missing_files} files that the rows name are not in the store:"
+        return [head, *found, *([f"  and {more} more; --json names them"] if more else [])]
 
 
 async def require_room(place: Place, known: Known, *, with_files: bool) -> None:
@@ -354,7 +377,7 @@ async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Co
     await fail_completed(connection, _ARCHIVE_GONE)
     blobs = LocalStore(wanted.directory / "blobs")
     try:
-        copied = await files.restore(connection, blobs, place.store, place.key, wanted.app_id)
+        found = await files.restore(connection, blobs, place.store, place.key, wanted.app_id)
     finally:
         await blobs.close()
     apps, rows = await counts(connection)
@@ -364,8 +387,10 @@ async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Co
         last_commit=optional_rfc3339(last_commit),
         apps=apps,
         rows=rows,
-        files=copied.named - copied.missing,
-        missing_files=copied.missing,
+        files=found.named - len(found.missing),
+        missing_files=len(found.missing),
+        missing=found.missing_files,
+        missing_keys=found.missing,
     )
 
 

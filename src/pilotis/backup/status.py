@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from pilotis.backup import catalogue, keys, wal
 from pilotis.backup.catalogue import Known
 from pilotis.backup.place import Place
+from pilotis.backup.waiting import Waiting, waiting
 from pilotis.kit.clock import now, parse_rfc3339
 from pilotis.kit.reports import Report
 
@@ -26,14 +27,18 @@ class Trouble(NamedTuple):
 
 
 class Status(NamedTuple):
-    """The backups, what waits in the spool, the last stored segment of the log, and what is wrong.
+    """The backups, what waits for the store, the last stored segment of the log, and what is wrong.
+
+    What was committed before `rows_until` is in the store, and the files that the database named at `files_until`.
 
     With a problem the server cannot be restored to a moment to which it should; a warning is what may become one.
     """
 
     known: list[Known]
-    spool: wal.Spool
+    waiting: Waiting
     last_wal: str | None
+    rows_until: str | None
+    files_until: str | None
     problems: list[Trouble]
     warnings: list[Trouble]
 
@@ -43,12 +48,14 @@ class Status(NamedTuple):
         return {
             "backups": len(self.known),
             "newest": listed(newest) if newest else None,
-            "files_until": newest.backup.ended_at if newest else None,
+            "rows_until": self.rows_until,
+            "files_until": self.files_until,
             "last_wal": self.last_wal,
-            "spool_files": self.spool.files,
-            "spool_bytes": self.spool.bytes,
-            "spool_seconds": round(self.spool.seconds, 1),
-            "spool_unarchived": self.spool.unarchived,
+            "spool_files": self.waiting.log.files,
+            "spool_bytes": self.waiting.bytes,
+            "spool_seconds": round(self.waiting.seconds, 1),
+            "spool_unarchived": self.waiting.log.unarchived,
+            "waiting_files": self.waiting.copies.waiting,
             "problems": [str(one.report) for one in self.problems],
             "warnings": [str(one.report) for one in self.warnings],
         }
@@ -76,7 +83,7 @@ async def status(place: Place) -> Status:
     """Return the status; raises `DamagedError` if the store was changed."""
     known = await place.catalogue.all()
     segments = [name for name in await wal.segments(place.store) if "." not in name]
-    spool = wal.waiting(place.cluster)
+    waits = waiting(place.data_dir)
     problems = [
         _trouble(
             "store", sentence, "Look for it in the store's other versions; `pilotis backup create` makes a new one."
@@ -85,7 +92,7 @@ async def status(place: Place) -> Status:
         if sentence
     ]
     problems += _problems(known)
-    problems += spool_problems(spool)
+    problems += spool_problems(waits)
     warnings = _warnings(known)
     if _is_on_same_disk(place):
         warnings.append(
@@ -95,19 +102,25 @@ async def status(place: Place) -> Status:
                 "Copy it elsewhere, or set key_file in [backup]: without it no backup can be read.",
             )
         )
-    return Status(known, spool, segments[-1].upper() if segments else None, problems, warnings)
+    ended_at = known[-1].backup.ended_at if known else None
+    last_wal = segments[-1].upper() if segments else None
+    rows_until = max(filter(None, (wal.shipped_until(place.cluster), ended_at)), default=None)
+    files_until = max(filter(None, (waits.copies.until, ended_at)), default=None)
+    return Status(known, waits, last_wal, rows_until, files_until, problems, warnings)
 
 
 def _trouble(topic: Literal["store", "age", "proof", "spool", "key"], sentence: str, fix: str) -> Trouble:
     return Trouble(topic, Report(sentence, fix))
 
 
-def spool_problems(spool: wal.Spool) -> list[Trouble]:
+def spool_problems(waits: Waiting) -> list[Trouble]:
     """Return what is wrong with what waits for the store, which is known also while the store is away."""
-    if spool.bytes <= SPOOL_BYTES and spool.seconds <= SPOOL_SECONDS:
+    if waits.bytes <= SPOOL_BYTES and waits.seconds <= SPOOL_SECONDS:
         return []
+    spool = waits.log
     sentence = (
-        f"{spool.files} files of the log, {spool.bytes} bytes, have waited for {spool.seconds:.0f} s for the store."
+        f"{spool.files} files of the log, {spool.bytes} bytes, and {waits.copies.waiting} files of apps wait for the"
+        f" store, the oldest for {waits.seconds:.0f} s."
     )
     if spool.unarchived:
         sentence += f" PostgreSQL could not archive {spool.unarchived} of them."

@@ -19,17 +19,22 @@ import time
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from pilotis.backup import streams
+import msgspec
+
+from pilotis.backup import notes, streams
 from pilotis.backup.encryption import BackupKey
 from pilotis.backup.errors import BackupError, DamagedError
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.embedded.cluster import WAL_SPOOL
+from pilotis.kit.clock import rfc3339
 from pilotis.kit.disk import sync_directory, sync_file
 
 FOLDER = "wal"
+NOTE = "shipped.json"
 _LOCK = "pilotis.lock"
 _COMPRESSED = ".zlib"
 _NEW = "pilotis.new"
@@ -105,23 +110,48 @@ async def ship(cluster: Path, store: BlobStore, key: BackupKey) -> int:
     Call it with the lock. Raises `ForeignLogError`, and what the store raises; then the rest waits.
     """
     folder, count = key.of(FOLDER), 0
-    for file_name in _names(cluster):
-        path = spool_of(cluster) / file_name
-        name = file_name.removesuffix(_COMPRESSED)
-        place = f"{FOLDER}/{name.lower()}"
-        data = await asyncio.to_thread(_read, path)
-        if await store.stat(place) is not None:
-            # Stored by a process that died before it deleted the file, or by another server.
-            if await _opened(store, key, name.lower()) != data:
-                raise ForeignLogError(
-                    f"The backup store has another {name}: another server archives to it too. Give each its own store."
-                )
-        else:
-            sealed = await asyncio.to_thread(lambda: folder.seal(place, zlib.compress(data, 1)))  # noqa: B023
-            await streams.put(store, place, sealed)
-        path.unlink()
-        count += 1
+    until: float | None = None
+    try:
+        for file_name in _names(cluster):
+            path = spool_of(cluster) / file_name
+            name = file_name.removesuffix(_COMPRESSED)
+            place = f"{FOLDER}/{name.lower()}"
+            data = await asyncio.to_thread(_read, path)
+            if await store.stat(place) is not None:
+                # Stored by a process that died before it deleted the file, or by another server.
+                if await _opened(store, key, name.lower()) != data:
+                    raise ForeignLogError(
+                        f"The backup store has another {name}: another server archives to it too. Give each its own"
+                        " store."
+                    )
+            else:
+                sealed = await asyncio.to_thread(lambda: folder.seal(place, zlib.compress(data, 1)))  # noqa: B023
+                await streams.put(store, place, sealed)
+            if _SEGMENT.fullmatch(name.lower()):
+                until = path.stat().st_mtime
+            path.unlink()
+            count += 1
+    finally:
+        if until is not None:
+            _note(cluster, until)
     return count
+
+
+class _Shipped(msgspec.Struct):
+    until: datetime
+
+
+def _note(cluster: Path, until: float) -> None:
+    notes.write(cluster.parent / NOTE, _Shipped(datetime.fromtimestamp(until, UTC)))
+
+
+def shipped_until(cluster: Path) -> str | None:
+    """Return when PostgreSQL archived the last segment that this server stored, usually a second after its end.
+
+    What was committed in it is in the store.
+    """
+    note = notes.read(cluster.parent / NOTE, _Shipped)
+    return rfc3339(note.until) if note else None
 
 
 def compress(cluster: Path) -> int:
