@@ -28,7 +28,7 @@ from pilotis.kit.clock import rfc3339
 NOTE = "copies.json"
 _BATCH = 500
 _SMALL_BYTES = 1 << 20
-_AT_ONCE = 8
+_PARALLEL = 8
 _FAILURES_IN_A_ROW = 5
 _log = structlog.get_logger("pilotis.backup")
 
@@ -63,6 +63,16 @@ async def look(data_dir: Path, connect_arguments: dict[str, Any]) -> None:
     """Note what is in the queue; raises what the database raises."""
     connection = await connected(connect_arguments)
     try:
+        await note(data_dir, connection)
+    finally:
+        await connection.close()
+
+
+async def forget(data_dir: Path, connect_arguments: dict[str, Any]) -> None:
+    """Let nothing wait: the next backup copies those that the database then names."""
+    connection = await connected(connect_arguments)
+    try:
+        await copy_store.remove_all(connection)
         await note(data_dir, connection)
     finally:
         await connection.close()
@@ -116,7 +126,7 @@ def _groups(waiting: Sequence[PendingCopy]) -> list[list[PendingCopy]]:
     groups: list[list[PendingCopy]] = [[]]
     for one in waiting:
         is_large = one.size > _SMALL_BYTES
-        if is_large or len(groups[-1]) == _AT_ONCE or (groups[-1] and groups[-1][0].size > _SMALL_BYTES):
+        if is_large or len(groups[-1]) == _PARALLEL or (groups[-1] and groups[-1][0].size > _SMALL_BYTES):
             groups.append([])
         groups[-1].append(one)
     return [group for group in groups if group]

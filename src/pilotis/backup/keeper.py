@@ -18,7 +18,7 @@ import structlog
 from asyncpg import InterfaceError, PostgresError
 from cronsim import CronSim, CronSimError
 
-from pilotis.backup import base, catalogue, copies, proof, wal
+from pilotis.backup import base, catalogue, copies, gaps, proof, wal
 from pilotis.backup.errors import BackupError
 from pilotis.backup.place import Place, opened
 from pilotis.backup.prune import prune
@@ -43,6 +43,7 @@ class Keeper:
         self._connect_arguments = connect_arguments
         self._task: asyncio.Task[None] | None = None
         self._making: asyncio.Task[None] | None = None
+        self._next_bridge = 0.0
 
     async def start(self) -> None:
         """Begin, if there is a store and the database is the embedded one."""
@@ -83,6 +84,7 @@ class Keeper:
                 if is_held:
                     await asyncio.to_thread(wal.compress, cluster)
                     await copies.look(data_dir, self._connect_arguments)
+                    await self._bound(data_dir, is_away=True)
         except (OSError, BackupError, PostgresError, InterfaceError) as error:
             _log.warning("what waits for the backup store cannot be compressed and counted", reason=str(error))
 
@@ -104,15 +106,33 @@ class Keeper:
         incremental = _Due(self._settings.backup.incremental, now())
         rehearsal = _Due(self._settings.backup.rehearse, now())
         while True:
-            if await wal.ship(place.cluster, place.store, place.key):
+            count = await gaps.ship(place)
+            if count:
                 copying.wake()
+            await self._bound(place.data_dir, is_away=False)
+            if gaps.noted(place.data_dir) is not None and time.monotonic() >= self._next_bridge:
+                self._next_bridge = time.monotonic() + _LONGEST_PAUSE
+                self._begin("backup after a gap", lambda: self._create(place, full=False))
             # Both are asked, also where one is enough: what was due at the same time is not due afterwards.
             is_full, is_incremental = full.is_due(), incremental.is_due()
             if is_full or is_incremental:
                 self._begin("backup", lambda is_full=is_full: self._create(place, full=is_full))  # type: ignore[misc]
             elif rehearsal.is_due():
                 self._begin("rehearsal", lambda: self._rehearse(place))
-            await asyncio.sleep(_PERIOD)
+            if count < gaps.BATCH:
+                await asyncio.sleep(_PERIOD)
+
+    async def _bound(self, data_dir: Path, *, is_away: bool) -> None:
+        """Drop the log if more waits than may, or if it was dropped before and the store is still away."""
+        limit = self._settings.backup.spool_bytes
+        waits, gap = waiting(data_dir), gaps.noted(data_dir)
+        goes_on = is_away and gap is not None and gap.following is None
+        if not goes_on and (not limit or waits.bytes <= limit):
+            return
+        if await asyncio.to_thread(gaps.drop, data_dir):
+            _log.error("the log that waited for the backup store was dropped", bytes=waits.bytes, limit=limit)
+        # What was deleted meanwhile need not be kept: there is no log that names it.
+        await copies.forget(data_dir, self._connect_arguments)
 
     def _begin(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
         if self._making is not None and not self._making.done():
@@ -231,6 +251,12 @@ def metrics(settings: Settings) -> list[Metric]:
             "pilotis_backup_waiting_files",
             f"New files that were not in the backup store when it was looked at last; {same}",
             lambda: copies.noted(data_dir).waiting,
+            is_largest=True,
+        ),
+        Gauge(
+            "pilotis_backup_gap_seconds",
+            f"For how long the log has been dropped without a backup since, 0 if it was not; {same}",
+            lambda: gaps.seconds(data_dir),
             is_largest=True,
         ),
         Gauge(

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from pilotis.backup import catalogue, copying, files, restore, streams, wal
+from pilotis.backup import catalogue, copying, files, gaps, restore, streams, wal
 from pilotis.backup.catalogue import Backup, Known, Proof
 from pilotis.backup.errors import DamagedError
 from pilotis.backup.place import Place
@@ -35,7 +35,9 @@ async def _read_all(place: Place, backup: Backup) -> None:
         async with aclosing(copying.unzipped(streams.read(place.store, place.key.of(base), base))) as chunks:
             async for _ in chunks:
                 pass
-    await wal.require_whole(place.store, place.key, backup.start_wal, backup.end_wal)
+    gap = gaps.after(await gaps.all_gaps(place.store, place.key), backup)
+    before = gap.first if gap else None
+    await wal.require_whole(place.store, place.key, backup.start_wal, backup.end_wal, before)
     _, missing = await files.check(place.store, place.key, _list_of(backup), _SAMPLE)
     if missing:
         raise DamagedError(f"{len(missing)} files of the backup are missing in the store.")

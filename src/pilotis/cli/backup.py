@@ -70,10 +70,11 @@ def create(place: Command, full: bool) -> Outcome:
 @command(backup, none="There are no backups.")
 def list_(place: Command) -> list[dict[str, Any]]:
     """List the backups, from the store alone."""
+    from pilotis.backup import gaps
     from pilotis.backup.status import listed
 
     async def work(at: Place) -> list[dict[str, Any]]:
-        return [listed(known) for known in await at.catalogue.all()]
+        return listed(await at.catalogue.all(), await gaps.all_gaps(at.store, at.key))
 
     return _run(place, work)
 
@@ -141,6 +142,7 @@ def status(place: Command) -> Outcome:
             f" {found.files_until or newest.backup.ended_at}. For the store wait {found.waiting.log.files} files of the"
             f" log and {found.waiting.copies.waiting} files of apps.",
         ]
+    lines += found.gap_sentences()
     said = [str(one.report) for one in (*found.problems, *found.warnings)]
     return Outcome(found.fields(), [*lines, *said], int(bool(found.problems)))
 
@@ -192,7 +194,7 @@ def restore(
     if wanted.master_key is None:
         said.append(f"Put the server's master key in place as {to}/master.key.")
     said.append(f"Start it with --data-dir {to}, look at it, and let it work with `pilotis backup accept`.")
-    return Outcome(done.fields(), said, int(bool(done.missing_files)))
+    return Outcome(done.fields(), said, int(bool(done.missing_files or done.gap)))
 
 
 def _restore_app(place: Command, app_id: UUID, name: str | None, owner: str | None, wanted: Wanted) -> Outcome:
@@ -232,7 +234,7 @@ def _restore_app(place: Command, app_id: UUID, name: str | None, owner: str | No
     of_restored = {name: found.restored.fields()[name] for name in ("backup_id", "last_commit", "missing")}
     fields = {**asdict(made), **of_restored}
     text = {"app_id": made.app_id, "public_key": made.public_key, "secret_key": made.secret_key}
-    return Outcome(fields, text, int(bool(made.missing_blobs)), said)
+    return Outcome(fields, text, int(bool(made.missing_blobs or found.restored.gap)), said)
 
 
 @command(backup)
