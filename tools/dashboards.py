@@ -171,7 +171,8 @@ DASHBOARDS: dict[str, list[Panel]] = {
             {
                 "age of the newest": _state("pilotis_backup_age_seconds"),
                 "since one was restored": _state("pilotis_backup_unproven_seconds"),
-                "log that waits": _state("pilotis_backup_spool_seconds"),
+                "log or file that waits": _state("pilotis_backup_spool_seconds"),
+                "gap without a backup since": _state("pilotis_backup_gap_seconds"),
             },
         ),
     ],

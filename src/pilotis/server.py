@@ -191,6 +191,8 @@ class Node:
             statements=self._tracing and self._tracing.statements(settings.slow_statement_ms / 1000),
         )
         self.floor = open_floor(self.settings, self.database, own_ports)
+        if self._tracing is not None:
+            self._tracing.blobs(self.floor.blobs)
         self.made = Features(self.floor)
         self.features = [self.made.get(kind) for kind in FEATURES]
         self._register()

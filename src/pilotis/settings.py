@@ -72,6 +72,9 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When the server restores the newest backup to try it, a cron expression in UTC; empty for never."""
     keep_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] = 30
     """How far back the server can be restored; older backups are deleted after each new one."""
+    spool_bytes: Annotated[int, msgspec.Meta(ge=0, le=10**15)] = 8 << 30
+    """How much may wait on the disk while the store is away, compressed; 0 is unlimited. Beyond it the log is dropped,
+    and a backup is made as soon as the store is there."""
     bytes_per_second: Annotated[int, msgspec.Meta(ge=0, le=10**12)] = 0
     """How fast PostgreSQL is read for a backup; 0 is unlimited."""
 

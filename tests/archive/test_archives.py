@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from pilotis.archive.feature import declared
 from pilotis.archive.format import ArchiveReader
+from pilotis.files.uploads import store as upload_store
 from pilotis.kit.archiving import Copied
 from pilotis.server import FEATURES
-from tests import commands
+from tests import commands, databases
 from tests.archive.shop import PASSPHRASE, Shop, app_of, check, imported
 from tests.backstage import run_sql
 from tests.conftest import new_app
@@ -166,6 +168,14 @@ async def test_an_import_that_was_killed_leaves_no_app_and_runs_again(shop: Shop
         # Files are copied shortly before the end, which may come before the kill: then there is a whole app.
         assert left == apps or (is_due is copies_files and left == apps + 1)
         apps = left
+        # Whatever it has stored is deleted soon, or belongs to that app.
+        objects = server.data_dir / "blobs" / "objects"
+        new = [str(path.relative_to(objects)) for path in objects.glob("blobs/*/*") if path not in stored]
+        database = await asyncpg.connect(**databases.address(server.data_dir))
+        try:
+            assert await upload_store.known_keys(database, new) == set(new)
+        finally:
+            await database.close()
     copy = app_of(server, await asyncio.to_thread(commands.run, *words))
     assert await run_sql(server, "select count(*) from pilotis.apps") == apps + 1
     assert copy.app_id != shop.app.app_id

@@ -412,13 +412,19 @@ async def test_prune_keeps_what_the_days_need(source: Server, first: dict[str, A
     known = [one["backup_id"] for one in backup(where, "list")]
     assert backup(where, "prune")["backup_ids"] == []
     (objects / "files" / ("0" * 64)).mkdir()
-    (objects / "files" / ("0" * 64) / "00000.end").write_bytes(b"nobody's")
+    nobodys = objects / "files" / ("0" * 64) / "00000.end"
+    nobodys.write_bytes(b"nobody's")
+    os.utime(nobodys, ns=(0, 0))
+    # What was stored since the oldest of those that stay may be of a file from between two backups.
+    shutil.copytree(nobodys.parent, objects / "files" / ("1" * 64), copy_function=shutil.copyfile)
     settings = load({"data_dir": str(where.data_dir)}, where.environment)
     async with opened(settings) as opened_place:
         done = await prune(opened_place, now() + timedelta(days=31))
     assert sorted(done.backup_ids) == sorted(known[:-1])
     assert done.segments
     assert done.files == 1
+    assert not nobodys.exists()
+    assert (objects / "files" / ("1" * 64) / "00000.end").exists()
     assert [one["backup_id"] for one in backup(where, "list")] == known[-1:]
     assert backup(where, "verify")["state"] in {"verified", "rehearsed"}
 

@@ -45,6 +45,8 @@ def contract(sql: str) -> Migration:
         "create unique index concurrently x on pilotis.apps (name) where later",
         "create function pilotis.f(a text) returns text language plpgsql as $$ begin return 1; end $$",
         "create view pilotis.v as select 1",
+        "create trigger t after insert on pilotis.apps for each row"
+        " when (current_setting('pilotis.x', true) = 'on') execute function pilotis.f()",
     ],
 )
 def test_what_the_version_before_does_not_notice_may_expand(sql: str):
@@ -73,6 +75,7 @@ def test_what_the_version_before_does_not_notice_may_expand(sql: str):
         "create index concurrently x on pilotis.apps (name); create table pilotis.later (a int)",
         "create or replace function pilotis.f() returns int language sql as 'select 1'",
         "create trigger t after delete on pilotis.apps for each row execute function pilotis.f()",
+        "create trigger t after insert on pilotis.apps for each row when (new.a = 'on') execute function pilotis.f()",
         "update pilotis.apps set name = ''",
         "insert into pilotis.apps (name) values ('x')",
         "do $$ begin end $$",

@@ -104,6 +104,7 @@ CASES: dict[str, Case] = {
     "PilotisBackupOld": _steady("pilotis_backup_age_seconds", 26 * 3600 + 1, 26 * 3600, 15, "page"),
     "PilotisBackupUnproven": _steady("pilotis_backup_unproven_seconds", 35 * 86400 + 1, 35 * 86400, 5),
     "PilotisBackupSpool": _steady("pilotis_backup_spool_seconds", 301, 300, 10, "page"),
+    "PilotisBackupGap": _steady("pilotis_backup_gap_seconds", 1, 0, 1, "page"),
     "PilotisDiskLow": _pair(
         f"pilotis_disk_free_bytes{{{ON}}}",
         f"pilotis_disk_bytes{{{ON}}}",

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from tests.branches.previews import branch_of
 from tests.commands import run_beside
 from tests.hosting.sites import PAGES, Site, new_site
 from tests.support import App
@@ -66,6 +67,32 @@ async def test_only_changed_files_are_sent_whatever_their_size(app: App, tmp_pat
     second = json.loads(await run(site, tmp_path, "deploy", ".", *options))
     assert second["changes"] == {"added": 0, "changed": 1, "removed": 0}
     assert second["uploaded_size"] == len(b"changed")
+
+
+async def test_a_preview_uses_a_branch_of_the_app(app: App, tmp_path: Path):
+    site = await new_site(app)
+    branch = await branch_of(app)
+    page = f"<script>start('{app.public_key}'); again('{app.public_key}')</script>".encode()
+    written(tmp_path / "dist", {"index.html": page, "plain.txt": b"no key"})
+    options = ["--storage", site.id, "--url", app.server.url, "--public-key", app.public_key]
+    await run(site, tmp_path, "deploy", "dist", *options)
+    preview = json.loads(await run(site, tmp_path, "deploy", "dist", *options, "--branch", "pr-17", "--json"))
+    assert (preview["site_url"], preview["message"]) == (site.storage["qa_url"], "Preview of the branch pr-17")
+    assert preview["changes"] == {"added": 0, "changed": 1, "removed": 0}
+    assert (await site.get("/")).content == page
+    assert (tmp_path / "dist" / "index.html").read_bytes() == page
+    of_branch = page.replace(app.public_key.encode(), branch.public_key.encode())
+    assert (await site.get("/", suffix="--qa")).content == of_branch
+    # One that was built with the branch's key stays as it is; one with neither would use the app.
+    written(tmp_path / "dist", {"index.html": of_branch + b" built with it"})
+    await run(site, tmp_path, "deploy", "dist", *options, "--branch", "pr-17")
+    assert (await site.get("/", suffix="--qa")).content == of_branch + b" built with it"
+    written(tmp_path / "dist", {"index.html": b"neither"})
+    said = await run(site, tmp_path, "deploy", "dist", *options, "--branch", "pr-17", status=1)
+    assert branch.public_key in said
+    assert "no branch pr-18" in await run(site, tmp_path, "deploy", "dist", *options, "--branch", "pr-18", status=1)
+    both = ["--branch", "pr-17", "--promote"]
+    assert "is not promoted" in await run(site, tmp_path, "deploy", "dist", *options, *both, status=2)
 
 
 async def test_what_is_wrong_is_said(app: App, tmp_path: Path):

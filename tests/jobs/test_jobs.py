@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from pilotis.db.pool import Database
-from pilotis.jobs import store
-from pilotis.jobs.kinds import DiscardError, Job, JobKind
+from pilotis.jobs import schedules, store
+from pilotis.jobs.kinds import SERVER, DiscardError, Job, JobKind
 from pilotis.kit.ids import uuid7
 from tests.jobs.nodes import Cluster, empty
 from tests.waiting import PATIENCE, until
@@ -308,3 +308,23 @@ async def test_dead_jobs_are_deleted_after_their_days(database: Database):
     async with database.connection() as connection:
         assert await store.delete_dead(connection, ["k1"], [2], 100) == 2
     assert await database.fetchval("select count(*) from pilotis.jobs") == 2
+
+
+async def test_schedules_of_purged_apps_are_deleted(database: Database):
+    """The server's own have no app either, and stay."""
+    app_id, purged = uuid7(), uuid7()
+    async with database.connection() as connection:
+        await connection.execute("insert into pilotis.apps (app_id, name) values ($1, 'shop')", app_id)
+        for one in (app_id, purged, SERVER):
+            await connection.execute(
+                """
+                insert into pilotis.schedules (app_id, schedule_id, kind, target_id, every_seconds)
+                values ($1, $2, 'k', 't', 60)
+                """,
+                one,
+                purged,
+            )
+        await schedules.delete_of_purged_apps(connection)
+        left = await connection.fetch("select app_id from pilotis.schedules where schedule_id = $1", purged)
+        await connection.execute("delete from pilotis.schedules; delete from pilotis.apps")
+    assert {row["app_id"] for row in left} == {app_id, SERVER}

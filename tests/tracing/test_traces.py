@@ -4,9 +4,10 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from pilotis.blobs.errors import BlobStoreUnavailableError
+from pilotis.blobs.protocol import BlobInfo
 from pilotis.serve import start
 from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings
-from pilotis.tracing.recorder import MAX_PER_SECOND, MAX_STATEMENTS, Recorder, context_of
+from pilotis.tracing.blobs import trace_blobs
+from pilotis.tracing.recorder import MAX_BLOBS, MAX_PER_SECOND, MAX_STATEMENTS, Recorder, context_of
 from pilotis.tracing.statements import TracedStatements
+from tests.acceptance.test_files import PNG, complete, permit, storage
 from tests.conftest import first_console_user, new_app
 from tests.console import owner_of
 from tests.functions.support import Functions
@@ -173,6 +178,71 @@ async def test_requests_of_other_paths_have_their_statements(app: App, collector
     assert spans["POST /v1/public/tables/:table_id/data/query"].attributes["pilotis.request_id"] == f"mine-{trace_id}"
     assert spans["statement"].parent_id == spans["POST /v1/public/tables/:table_id/data/query"].span_id
     assert SECRET not in json.dumps([span.attributes for span in collector.of(trace_id)])
+
+
+async def test_reads_and_writes_of_files_are_in_the_trace(app: App, collector: Collector):
+    base = await storage(app)
+    trace_id, _, headers = asking()
+    async with app.client(**headers) as client:
+        permitted = await permit(client, base, PNG, file_name=f"{SECRET}.png")
+        answer = await client.put(permitted["upload_url"], content=PNG, headers=permitted["headers"])
+        assert answer.status_code == 200, answer.text
+        spans = await collector.names(trace_id, "blob", "PUT /v1/uploads/:upload_id")
+    blob, request = spans["blob"], spans["PUT /v1/uploads/:upload_id"]
+    assert blob.parent_id == request.span_id
+    assert blob.attributes == {"pilotis.blob.operation": "put", "pilotis.blob.bytes": len(PNG)}
+
+    trace_id, _, headers = asking()
+    async with app.client(**headers) as client:
+        assert (await complete(client, base, permitted)).status_code == 200
+        await collector.names(trace_id, "POST /v1/public/storages/files/:storage_id/complete-upload")
+    assert SECRET not in json.dumps([span.attributes for span in collector.all()])
+
+
+class _Blobs:
+    """A store of one blob, as far as spans need one."""
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        raise BlobStoreUnavailableError(SECRET)
+
+    async def put(self, key: str, *_: Any, **__: Any) -> BlobInfo:
+        return BlobInfo(key, 3, SECRET, None, None, datetime.now(UTC))
+
+    finish = copy = put
+
+    async def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        for part in (b"some", b"bytes"):
+            yield part
+
+    def append(self, key: str) -> AsyncIterator[bytes]:
+        return self.open(key)
+
+
+async def test_a_span_has_only_so_many_blobs_and_none_names_one():
+    memory = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    recorder = Recorder(provider.get_tracer("test"), 1.0)
+    store: Any = _Blobs()
+    trace_blobs(recorder, store)
+    assert [part async for part in store.open(SECRET)] == [b"some", b"bytes"]
+    assert memory.get_finished_spans() == ()
+    with recorder.span("job", {}, kind="consumer", request_id=None, is_root=True):
+        with pytest.raises(BlobStoreUnavailableError):
+            await store.delete([SECRET])
+        async with aclosing(store.open(SECRET)) as parts:
+            assert await anext(parts) == b"some"
+        for _ in range(MAX_BLOBS):
+            await store.put(SECRET)
+    *recorded, job = memory.get_finished_spans()
+    assert len(recorded) == MAX_BLOBS
+    assert [dict(one.attributes) for one in recorded[:3]] == [
+        {"pilotis.blob.operation": "delete", "error.type": "BlobStoreUnavailableError"},
+        {"pilotis.blob.operation": "open", "pilotis.blob.bytes": 4},
+        {"pilotis.blob.operation": "put", "pilotis.blob.bytes": 3},
+    ]
+    assert job.attributes["pilotis.blobs"] == MAX_BLOBS + 2
+    assert SECRET not in str([one.to_json() for one in memory.get_finished_spans()])
 
 
 async def test_a_call_of_a_function_has_its_calls_within(app: App, collector: Collector, sandboxes: None):

@@ -19,7 +19,7 @@ from asyncpg import Connection
 
 from pilotis.apps.service import Apps, CopiedApp
 from pilotis.apps.types import BranchOf, CopiedSettings
-from pilotis.archive import changes, lines, store
+from pilotis.archive import changes, lines, request_store, store
 from pilotis.archive.changes import Change
 from pilotis.archive.errors import AppExistsError, ArchiveKeyError, ArchiveTooNewError, InvalidArchiveError
 from pilotis.archive.format import MAC, MANIFEST, MAX_MANIFEST_BYTES, ArchiveReader, Part
@@ -30,6 +30,7 @@ from pilotis.archive.writer import Sources
 from pilotis.blobs.errors import DigestMismatchError
 from pilotis.blobs.protocol import BlobStore
 from pilotis.data.tables.types import ArchivedTable
+from pilotis.db.waiters import BACKGROUND
 from pilotis.http.api.principals import Actor
 from pilotis.kit import json
 from pilotis.kit.account_settings import AccountSettings, passkey_fault
@@ -43,6 +44,7 @@ from pilotis.security.encryption.cipher import KEY_BYTES
 
 _MANIFEST = json.decoder(Manifest)
 _OCTETS = "application/octet-stream"
+_MARKED_TOGETHER = 500
 
 
 class Wanted(NamedTuple):
@@ -181,10 +183,36 @@ class Reader:
             await wanted.require(connection)
         async with _Blobs(sources.blobs, archive, change.target) as blobs:
             named = store.each_blob(connection, change.target, sources.copied)
-            await blobs.put_all(named, manifest.missing_blobs)
+            await blobs.put_all(self._marked(connection, change.target, named), manifest.missing_blobs)
             if wanted.complete:
                 await wanted.complete(connection, made)
         return made
+
+    async def _marked(
+        self, connection: Connection, app_id: UUID, named: AsyncIterator[NamedBlob]
+    ) -> AsyncGenerator[NamedBlob]:
+        """Yield the blobs, each marked for deletion unless this transaction commits: the process may be killed.
+
+        The marks are committed at once, and deleted in the transaction, which thereby keeps others from acting on them.
+        """
+        batch: list[NamedBlob] = []
+
+        async def mark() -> None:
+            keys = [f"blobs/{app_id}/{one.blob_id}" for one in batch]
+            async with self._sources.database.transaction(BACKGROUND) as other:
+                await request_store.mark_for_deletion(other, app_id, keys)
+            await request_store.unmark(connection, app_id, keys)
+
+        async for one in named:
+            batch.append(one)
+            if len(batch) == _MARKED_TOGETHER:
+                await mark()
+                for marked in batch:
+                    yield marked
+                batch = []
+        await mark()
+        for marked in batch:
+            yield marked
 
     async def _new_app(self, connection: Connection, manifest: Manifest, app_id: UUID) -> CopiedApp:
         wanted, settings = self._wanted, _settings(manifest, self._wanted.name)

@@ -227,6 +227,13 @@ async def mark_for_deletion(connection: Connection, app_id: UUID, keys: Sequence
     )
 
 
+async def unmark(connection: Connection, app_id: UUID, keys: Sequence[str]) -> None:
+    """Cancel the deletion of blobs."""
+    await connection.execute(
+        "delete from pilotis.pending_deletions where app_id = $1 and key = any($2::text[])", app_id, keys
+    )
+
+
 async def begin_import(connection: Connection, import_id: UUID, user_id: UUID, size: int) -> None:
     """Record that an import runs."""
     await connection.execute(

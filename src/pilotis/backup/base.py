@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from asyncpg import Connection
 
 from pilotis import __version__
-from pilotis.backup import catalogue, copying, files, streams, wal
+from pilotis.backup import catalogue, copying, files, gaps, streams, wal
 from pilotis.backup.catalogue import FORMAT, Backup, Known
 from pilotis.backup.copying import NotIncrementalError
 from pilotis.backup.errors import BackupError, BackupRefusedError
@@ -98,8 +98,10 @@ async def _create(place: Place, connection: Connection, connect_arguments: dict[
         files=copied.named,
         missing_files=copied.missing,
     )
+    await gaps.require_none(place, backup)
     await entries.add(backup)
     catalogue.note(place.data_dir, backup)
+    gaps.bridge(place.data_dir, backup)
     return Made(backup, why_full)
 
 
@@ -136,7 +138,7 @@ async def _await_log(place: Place, end_wal: str) -> None:
     while await place.store.stat(f"{wal.FOLDER}/{end_wal.lower()}") is None:
         with wal.shipping(place.cluster) as is_held:
             if is_held:
-                await wal.ship(place.cluster, place.store, place.key)
+                await gaps.ship(place)
         if asyncio.get_running_loop().time() > deadline:
             raise BackupError(f"PostgreSQL has not archived {end_wal} within two minutes; see postgres.log.")
         await asyncio.sleep(0.1)

@@ -7,7 +7,6 @@ whoever reads the catalogue there is told when the store has less than was writt
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from pilotis.backup import streams
+from pilotis.backup import notes, streams
 from pilotis.backup.encryption import BackupKey
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
 from pilotis.blobs.protocol import BlobStore
-from pilotis.kit.disk import sync_directory, sync_file
 
 FOLDER = "backups"
 NOTE = "backups.json"
@@ -217,16 +215,10 @@ def incomplete(known: Sequence[Known]) -> dict[str, str]:
 
 def note(data_dir: Path, backup: Backup) -> None:
     """Record in the data directory which backup is the newest."""
-    new = data_dir / f"{NOTE}.new"
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-        file.write(msgspec.json.encode(_Note(backup.backup_id, backup.number)))
-        file.flush()
-        sync_file(file.fileno())
-    new.replace(data_dir / NOTE)
+    notes.write(data_dir / NOTE, _Note(backup.backup_id, backup.number))
     if not (data_dir / PROOF_NOTE).exists():
         # Nothing was ever restored: that counts from the first backup on.
         note_proof(data_dir)
-    sync_directory(data_dir)
 
 
 def note_proof(data_dir: Path) -> None:
@@ -236,11 +228,8 @@ def note_proof(data_dir: Path) -> None:
 
 def hidden(data_dir: Path, known: list[Known]) -> str | None:
     """Return a sentence if the store has less than this server has written to it."""
-    try:
-        written = msgspec.json.decode((data_dir / NOTE).read_bytes(), type=_Note)
-    except (OSError, msgspec.MsgspecError):
-        return None
-    if any(one.backup.backup_id == written.backup_id for one in known):
+    written = notes.read(data_dir / NOTE, _Note)
+    if written is None or any(one.backup.backup_id == written.backup_id for one in known):
         return None
     return f"The store has less than was written: backup {written.backup_id}, the newest of this server, is not there."
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from pilotis.backup import catalogue, files, wal
+from pilotis.backup import catalogue, files, gaps, streams, wal
 from pilotis.backup.catalogue import Known
 from pilotis.backup.place import Place
 from pilotis.kit.clock import now, parse_rfc3339
+
+_CLOCK_JUMP = timedelta(days=1)
 
 
 class Pruned(NamedTuple):
@@ -38,9 +40,13 @@ async def prune(place: Place, moment: datetime | None = None) -> Pruned:
     missing = catalogue.incomplete(kept)
     if not kept:
         return Pruned([one.backup.backup_id for one in old], 0, 0, [])
-    segments = await wal.remove_before(place.store, min(one.backup.start_wal for one in kept))
+    first = min(one.backup.start_wal for one in kept)
+    segments = await wal.remove_before(place.store, first)
+    await gaps.remove_before(place.store, await gaps.all_gaps(place.store, place.key), first)
     lists = [f"{catalogue.FOLDER}/{one.backup.backup_id}/files" for one in kept]
-    gone = await files.remove_unlisted(place.store, place.key, lists) if old else 0
+    gone = 0
+    if old and (began := await streams.stored_at(place.store, f"{catalogue.FOLDER}/{kept[0].backup.backup_id}/base")):
+        gone = await files.remove_unlisted(place.store, place.key, lists, began - _CLOCK_JUMP)
     return Pruned([one.backup.backup_id for one in old], segments, gone, list(missing.values()))
 
 

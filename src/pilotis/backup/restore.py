@@ -19,16 +19,19 @@ import time
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 from asyncpg import Connection, DiskFullError
+from msgspec.structs import asdict
 
 from pilotis.archive.request_store import fail_completed
-from pilotis.backup import catalogue, copying, files, streams, wal
+from pilotis.backup import catalogue, copying, files, gaps, streams, wal
 from pilotis.backup.catalogue import Backup, Known
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
+from pilotis.backup.files import MissingFile
+from pilotis.backup.gaps import Gap
 from pilotis.backup.place import Place, connected
 from pilotis.blobs.local import LocalStore
 from pilotis.db.embedded import EmbeddedPostgres, EmbeddedPostgresError, find_binaries
@@ -48,6 +51,7 @@ from pilotis.serve.quiet import QUIET_FILE
 MARKER = "restore.unfinished"
 _WAL_FOLDER = "pgsql_tmp.wal_restore"
 _PARTS = "restore.parts"
+_SHOWN = 20
 _LINKS_SINCE = 18
 _ARCHIVE_GONE = "The server was restored from a backup, and backups have no archives of apps. Make another one."
 _END_SECONDS, _POLL_SECONDS = 10.0, 0.05
@@ -74,7 +78,11 @@ class Wanted(NamedTuple):
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What was restored: from which backup, to which last commit, with how many rows and files."""
+    """What was restored: from which backup, to which last commit, with how many rows and files.
+
+    `missing` are the `missing_files` by their paths, the first thousand of them; `missing_keys` are those of all.
+    `gap` is a sentence about the gap of the log up to which it was restored, although later moments were wanted.
+    """
 
     backup_id: str
     directory: str
@@ -83,6 +91,29 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     files: int
     missing_files: int
+    missing: list[MissingFile]
+    missing_keys: list[str]
+    gap: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        fields = asdict(self)
+        del fields["missing_keys"]
+        return {**fields, "missing": [asdict(one) for one in self.missing]}
+
+    def sentences(self) -> list[str]:
+        """Return what is missing, for people."""
+        if not self.missing_files:
+            return [self.gap] if self.gap else []
+        found = [f"  {one.path} of the app {one.app_id}" for one in self.missing[:_SHOWN]]
+        more = self.missing_files - len(found)
+        head = f"{self.missing_files} files that the rows name are not in the store:"
+        return [
+            *([self.gap] if self.gap else []),
+            head,
+            *found,
+            *([f"  and {more} more; --json names them"] if more else []),
+        ]
 
 
 async def require_room(place: Place, known: Known, *, with_files: bool) -> None:
@@ -121,7 +152,9 @@ async def _restore(place: Place, wanted: Wanted, known: list[Known], backup: Bac
     await asyncio.to_thread(_begin, directory)
     cluster = await _fetch_database(place, catalogue.chain(known, backup), directory)
     (cluster / _WAL_FOLDER).mkdir(mode=0o700)
-    last = await wal.restore_to(cluster / _WAL_FOLDER, place.store, place.key, backup.start_wal)
+    gap = gaps.after(await gaps.all_gaps(place.store, place.key), backup)
+    before = gap.first if gap else None
+    last = await wal.restore_to(cluster / _WAL_FOLDER, place.store, place.key, backup.start_wal, before)
     if last is None or last < backup.end_wal.lower():
         raise DamagedError(f"The write-ahead log in the store ends before {backup.end_wal}, which the backup needs.")
     (cluster / "recovery.signal").touch(mode=0o600)
@@ -129,7 +162,9 @@ async def _restore(place: Place, wanted: Wanted, known: list[Known], backup: Bac
         key_file = directory / "master.key"
         key_file.touch(mode=0o600)
         key_file.write_text(wanted.master_key.hex() + "\n", "ascii")
-    restored = await _recover(place, wanted, backup, cluster)
+    restored = await _recover(place, wanted, backup, cluster, gap)
+    if gap is not None and wanted.at is None:
+        restored = msgspec.structs.replace(restored, gap=str(gap))
     (directory / QUIET_FILE).touch(mode=0o600)
     await asyncio.to_thread(sync_filesystem, directory)
     (directory / MARKER).unlink()
@@ -304,7 +339,7 @@ class _Unpacking:
             self._error = error
 
 
-async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path) -> Restored:
+async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path, gap: Gap | None) -> Restored:
     postgres = EmbeddedPostgres(
         cluster,
         binaries=Path(place.settings.postgres_binaries) if place.settings.postgres_binaries else None,
@@ -320,8 +355,9 @@ async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path) 
                 await connection.close()
     except EmbeddedPostgresError as error:
         if _TOO_EARLY.search(str(error)):
+            reason = f" {gap}" if gap else ""
             raise BackupError(
-                f"The log in the store does not reach {wanted.at}: without --at the last moment is restored."
+                f"The log in the store does not reach {wanted.at}: without --at the last moment is restored.{reason}"
             ) from error
         if _NO_SPACE in str(error):
             raise OSError(errno.ENOSPC, _NO_SPACE, str(cluster)) from error
@@ -354,7 +390,7 @@ async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Co
     await fail_completed(connection, _ARCHIVE_GONE)
     blobs = LocalStore(wanted.directory / "blobs")
     try:
-        copied = await files.restore(connection, blobs, place.store, place.key, wanted.app_id)
+        found = await files.restore(connection, blobs, place.store, place.key, wanted.app_id)
     finally:
         await blobs.close()
     apps, rows = await counts(connection)
@@ -364,8 +400,10 @@ async def _complete(place: Place, wanted: Wanted, backup: Backup, connection: Co
         last_commit=optional_rfc3339(last_commit),
         apps=apps,
         rows=rows,
-        files=copied.named - copied.missing,
-        missing_files=copied.missing,
+        files=found.named - len(found.missing),
+        missing_files=len(found.missing),
+        missing=found.missing_files,
+        missing_keys=found.missing,
     )
 
 

@@ -6,9 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pilotis.backup import catalogue, keys, wal
+from pilotis.backup import catalogue, gaps, keys, wal
 from pilotis.backup.catalogue import Known
+from pilotis.backup.gaps import Gap
 from pilotis.backup.place import Place
+from pilotis.backup.waiting import Waiting, waiting
 from pilotis.kit.clock import now, parse_rfc3339
 from pilotis.kit.reports import Report
 
@@ -26,36 +28,65 @@ class Trouble(NamedTuple):
 
 
 class Status(NamedTuple):
-    """The backups, what waits in the spool, the last stored segment of the log, and what is wrong.
+    """The backups, what waits for the store, the last stored segment of the log, and what is wrong.
+
+    What was committed before `rows_until` is in the store, and the files that the database named at `files_until`.
 
     With a problem the server cannot be restored to a moment to which it should; a warning is what may become one.
     """
 
     known: list[Known]
-    spool: wal.Spool
+    waiting: Waiting
     last_wal: str | None
+    rows_until: str | None
+    files_until: str | None
     problems: list[Trouble]
     warnings: list[Trouble]
+    gaps: list[Gap]
+
+    def gap_moments(self) -> list[tuple[str, str | None]]:
+        """Return between which moments the server cannot be restored; None while there is no backup after a gap."""
+        ends = [[one.backup.ended_at for one in self.known if gap.is_bridged_by(one.backup)] for gap in self.gaps]
+        return [(gap.since, next(iter(end), None)) for gap, end in zip(self.gaps, ends, strict=True)]
+
+    def gap_sentences(self) -> list[str]:
+        """Return the same for people."""
+        return [
+            f"No moment between {since} and {until or 'the next backup'} can be restored: the log was dropped then."
+            for since, until in self.gap_moments()
+        ]
 
     def fields(self) -> dict[str, Any]:
         """Return the status for JSON."""
         newest = self.known[-1] if self.known else None
         return {
             "backups": len(self.known),
-            "newest": listed(newest) if newest else None,
-            "files_until": newest.backup.ended_at if newest else None,
+            "newest": listed([newest], self.gaps)[0] if newest else None,
+            "rows_until": self.rows_until,
+            "files_until": self.files_until,
             "last_wal": self.last_wal,
-            "spool_files": self.spool.files,
-            "spool_bytes": self.spool.bytes,
-            "spool_seconds": round(self.spool.seconds, 1),
-            "spool_unarchived": self.spool.unarchived,
+            "spool_files": self.waiting.log.files,
+            "spool_bytes": self.waiting.bytes,
+            "spool_seconds": round(self.waiting.seconds, 1),
+            "spool_unarchived": self.waiting.log.unarchived,
+            "waiting_files": self.waiting.copies.waiting,
+            "gaps": [{"since": since, "until": until} for since, until in self.gap_moments()],
             "problems": [str(one.report) for one in self.problems],
             "warnings": [str(one.report) for one in self.warnings],
         }
 
 
-def listed(known: Known) -> dict[str, Any]:
-    """Return a backup as lists show it."""
+def listed(known: list[Known], gaps_: list[Gap]) -> list[dict[str, Any]]:
+    """Return backups as lists show them; `log_until` is where the log ends that follows one before the next backup."""
+    found = [_listed(one) for one in known]
+    for gap in gaps_:
+        before = [at for at, one in enumerate(known) if gap.follows(one.backup)]
+        if before:
+            found[before[-1]]["log_until"] = gap.since
+    return found
+
+
+def _listed(known: Known) -> dict[str, Any]:
     backup, proof = known
     return {
         "backup_id": backup.backup_id,
@@ -69,6 +100,7 @@ def listed(known: Known) -> dict[str, Any]:
         "version": backup.version,
         "rehearsed_at": proof.rehearsed_at,
         "error": proof.error,
+        "log_until": None,
     }
 
 
@@ -76,7 +108,7 @@ async def status(place: Place) -> Status:
     """Return the status; raises `DamagedError` if the store was changed."""
     known = await place.catalogue.all()
     segments = [name for name in await wal.segments(place.store) if "." not in name]
-    spool = wal.waiting(place.cluster)
+    waits = waiting(place.data_dir)
     problems = [
         _trouble(
             "store", sentence, "Look for it in the store's other versions; `pilotis backup create` makes a new one."
@@ -85,7 +117,7 @@ async def status(place: Place) -> Status:
         if sentence
     ]
     problems += _problems(known)
-    problems += spool_problems(spool)
+    problems += spool_problems(waits, gaps.noted(place.data_dir))
     warnings = _warnings(known)
     if _is_on_same_disk(place):
         warnings.append(
@@ -95,19 +127,29 @@ async def status(place: Place) -> Status:
                 "Copy it elsewhere, or set key_file in [backup]: without it no backup can be read.",
             )
         )
-    return Status(known, spool, segments[-1].upper() if segments else None, problems, warnings)
+    ended_at = known[-1].backup.ended_at if known else None
+    last_wal = segments[-1].upper() if segments else None
+    rows_until = max(filter(None, (wal.shipped_until(place.cluster), ended_at)), default=None)
+    files_until = max(filter(None, (waits.copies.until, ended_at)), default=None)
+    found = await gaps.all_gaps(place.store, place.key)
+    return Status(known, waits, last_wal, rows_until, files_until, problems, warnings, found)
 
 
 def _trouble(topic: Literal["store", "age", "proof", "spool", "key"], sentence: str, fix: str) -> Trouble:
     return Trouble(topic, Report(sentence, fix))
 
 
-def spool_problems(spool: wal.Spool) -> list[Trouble]:
+def spool_problems(waits: Waiting, gap: Gap | None) -> list[Trouble]:
     """Return what is wrong with what waits for the store, which is known also while the store is away."""
-    if spool.bytes <= SPOOL_BYTES and spool.seconds <= SPOOL_SECONDS:
+    if gap is not None:
+        fix = "The server makes a backup as soon as the store is there; a larger spool_bytes in [backup] waits longer."
+        return [_trouble("spool", f"{gap} No later moment can be restored until there is another backup.", fix)]
+    if waits.bytes <= SPOOL_BYTES and waits.seconds <= SPOOL_SECONDS:
         return []
+    spool = waits.log
     sentence = (
-        f"{spool.files} files of the log, {spool.bytes} bytes, have waited for {spool.seconds:.0f} s for the store."
+        f"{spool.files} files of the log, {spool.bytes} bytes, and {waits.copies.waiting} files of apps wait for the"
+        f" store, the oldest for {waits.seconds:.0f} s."
     )
     if spool.unarchived:
         sentence += f" PostgreSQL could not archive {spool.unarchived} of them."

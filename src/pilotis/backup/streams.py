@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import datetime
 
 from pilotis.backup.encryption import FolderKey
 from pilotis.backup.errors import DamagedError
@@ -76,6 +77,13 @@ async def read(store: BlobStore, key: FolderKey, folder: str) -> AsyncGenerator[
     for name in names:
         sealed = await get(store, f"{folder}/{name}")
         yield await asyncio.to_thread(key.open, name, sealed)
+
+
+async def stored_at(store: BlobStore, folder: str) -> datetime | None:
+    """Return when the first part of a stream was stored, by the store's clock; None if it is missing."""
+    async for info in store.list(folder):
+        return info.modified_at
+    return None
 
 
 async def remove(store: BlobStore, folder: str) -> None:

@@ -19,17 +19,22 @@ import time
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from pilotis.backup import streams
+import msgspec
+
+from pilotis.backup import notes, streams
 from pilotis.backup.encryption import BackupKey
 from pilotis.backup.errors import BackupError, DamagedError
 from pilotis.blobs.protocol import BlobStore
 from pilotis.db.embedded.cluster import WAL_SPOOL
+from pilotis.kit.clock import rfc3339
 from pilotis.kit.disk import sync_directory, sync_file
 
 FOLDER = "wal"
+NOTE = "shipped.json"
 _LOCK = "pilotis.lock"
 _COMPRESSED = ".zlib"
 _NEW = "pilotis.new"
@@ -99,29 +104,65 @@ def shipping(cluster: Path) -> Generator[bool]:
         os.close(descriptor)
 
 
-async def ship(cluster: Path, store: BlobStore, key: BackupKey) -> int:
+def waiting_segments(cluster: Path) -> dict[str, list[Path]]:
+    """Return the segments in the spool by their names in lower case, each with the files that have it."""
+    found: dict[str, list[Path]] = {}
+    for file_name in _names(cluster):
+        name = file_name.removesuffix(_COMPRESSED).lower()
+        if _SEGMENT.fullmatch(name):
+            found.setdefault(name, []).append(spool_of(cluster) / file_name)
+    return found
+
+
+async def ship(cluster: Path, store: BlobStore, key: BackupKey, *, limit: int | None = None) -> int:
     """Store what waits in the order of the log, and delete it from the spool; return how many files that were.
 
-    Call it with the lock. Raises `ForeignLogError`, and what the store raises; then the rest waits.
+    With a `limit` not more than so many. Call it with the lock. Raises `ForeignLogError`, and what the store raises;
+    then the rest waits.
     """
     folder, count = key.of(FOLDER), 0
-    for file_name in _names(cluster):
-        path = spool_of(cluster) / file_name
-        name = file_name.removesuffix(_COMPRESSED)
-        place = f"{FOLDER}/{name.lower()}"
-        data = await asyncio.to_thread(_read, path)
-        if await store.stat(place) is not None:
-            # Stored by a process that died before it deleted the file, or by another server.
-            if await _opened(store, key, name.lower()) != data:
-                raise ForeignLogError(
-                    f"The backup store has another {name}: another server archives to it too. Give each its own store."
-                )
-        else:
-            sealed = await asyncio.to_thread(lambda: folder.seal(place, zlib.compress(data, 1)))  # noqa: B023
-            await streams.put(store, place, sealed)
-        path.unlink()
-        count += 1
+    until: float | None = None
+    try:
+        for file_name in _names(cluster)[:limit]:
+            path = spool_of(cluster) / file_name
+            name = file_name.removesuffix(_COMPRESSED)
+            place = f"{FOLDER}/{name.lower()}"
+            data = await asyncio.to_thread(_read, path)
+            if await store.stat(place) is not None:
+                # Stored by a process that died before it deleted the file, or by another server.
+                if await _opened(store, key, name.lower()) != data:
+                    raise ForeignLogError(
+                        f"The backup store has another {name}: another server archives to it too. Give each its own"
+                        " store."
+                    )
+            else:
+                sealed = await asyncio.to_thread(lambda: folder.seal(place, zlib.compress(data, 1)))  # noqa: B023
+                await streams.put(store, place, sealed)
+            if _SEGMENT.fullmatch(name.lower()):
+                until = path.stat().st_mtime
+            path.unlink()
+            count += 1
+    finally:
+        if until is not None:
+            _note(cluster, until)
     return count
+
+
+class _Shipped(msgspec.Struct):
+    until: datetime
+
+
+def _note(cluster: Path, until: float) -> None:
+    notes.write(cluster.parent / NOTE, _Shipped(datetime.fromtimestamp(until, UTC)))
+
+
+def shipped_until(cluster: Path) -> str | None:
+    """Return when PostgreSQL archived the last segment that this server stored, usually a second after its end.
+
+    What was committed in it is in the store.
+    """
+    note = notes.read(cluster.parent / NOTE, _Shipped)
+    return rfc3339(note.until) if note else None
 
 
 def compress(cluster: Path) -> int:
@@ -156,12 +197,16 @@ async def segments(store: BlobStore) -> list[str]:
     return [info.key.removeprefix(f"{FOLDER}/") async for info in store.list(FOLDER)]
 
 
-async def restore_to(folder: Path, store: BlobStore, key: BackupKey, first: str) -> str | None:
-    """Write the log from a segment on into a folder for PostgreSQL; return the last segment.
+async def restore_to(
+    folder: Path, store: BlobStore, key: BackupKey, first: str, before: str | None = None
+) -> str | None:
+    """Write the log from a segment on, up to the one before another, for PostgreSQL; return the last segment.
 
     Raises `DamagedError` where it has a gap before its end.
     """
     names = [name for name in await segments(store) if not name.endswith(".backup") and _is_from(name, first.lower())]
+    if before is not None:
+        names = [name for name in names if name.endswith(".history") or not _is_from(name, before.lower())]
     _require_no_gap(first.lower(), {name[8:] for name in names if _SEGMENT.fullmatch(name)})
     for name in names:
         data = await _opened(store, key, name)
@@ -178,8 +223,8 @@ def _require_no_gap(first: str, positions: set[str]) -> None:
         expected = following(expected)
 
 
-async def require_whole(store: BlobStore, key: BackupKey, first: str, last: str) -> str:
-    """Read the log from one segment to its end on the same timeline, and return the last segment.
+async def require_whole(store: BlobStore, key: BackupKey, first: str, last: str, before: str | None = None) -> str:
+    """Read the log from one segment to its end, or to `before`, on the same timeline, and return the last segment.
 
     Raises `DamagedError` for one that is damaged or missing, up to `last` at least.
     """
@@ -187,6 +232,8 @@ async def require_whole(store: BlobStore, key: BackupKey, first: str, last: str)
     for name in await segments(store):
         if not _SEGMENT.fullmatch(name) or name < expected or name[:8] != first[:8].lower():
             continue
+        if before is not None and _is_from(name, before.lower()):
+            break
         if name != expected:
             raise DamagedError(f"The write-ahead log in the store has a gap: {expected.upper()} is missing.")
         await _opened(store, key, name)

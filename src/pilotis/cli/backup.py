@@ -70,10 +70,11 @@ def create(place: Command, full: bool) -> Outcome:
 @command(backup, none="There are no backups.")
 def list_(place: Command) -> list[dict[str, Any]]:
     """List the backups, from the store alone."""
+    from pilotis.backup import gaps
     from pilotis.backup.status import listed
 
     async def work(at: Place) -> list[dict[str, Any]]:
-        return [listed(known) for known in await at.catalogue.all()]
+        return listed(await at.catalogue.all(), await gaps.all_gaps(at.store, at.key))
 
     return _run(place, work)
 
@@ -137,9 +138,11 @@ def status(place: Command) -> Outcome:
     if newest:
         lines += [
             f"{len(found.known)} backups, the newest from {newest.backup.ended_at}, {newest.proof.state}.",
-            f"Rows until {found.last_wal} of the log, with {found.spool.files} files waiting for the store; files until"
-            f" {newest.backup.ended_at}.",
+            f"Rows until {found.rows_until or newest.backup.ended_at} ({found.last_wal} of the log), files until"
+            f" {found.files_until or newest.backup.ended_at}. For the store wait {found.waiting.log.files} files of the"
+            f" log and {found.waiting.copies.waiting} files of apps.",
         ]
+    lines += found.gap_sentences()
     said = [str(one.report) for one in (*found.problems, *found.warnings)]
     return Outcome(found.fields(), [*lines, *said], int(bool(found.problems)))
 
@@ -187,12 +190,11 @@ def restore(
     wanted = restoring.Wanted(Path(to), at, backup_id, _master_key(place, master_key_file), keep_sessions)
     done = _run(place, lambda at_: restoring.restore(at_, wanted))
     said = [f"{to} has {done.apps} apps with {done.rows} rows and {done.files} files, up to {done.last_commit}."]
-    if done.missing_files:
-        said.append(f"{done.missing_files} files that the rows name are not in the store.")
+    said += done.sentences()
     if wanted.master_key is None:
         said.append(f"Put the server's master key in place as {to}/master.key.")
     said.append(f"Start it with --data-dir {to}, look at it, and let it work with `pilotis backup accept`.")
-    return Outcome(asdict(done), said, int(bool(done.missing_files)))
+    return Outcome(done.fields(), said, int(bool(done.missing_files or done.gap)))
 
 
 def _restore_app(place: Command, app_id: UUID, name: str | None, owner: str | None, wanted: Wanted) -> Outcome:
@@ -228,11 +230,11 @@ def _restore_app(place: Command, app_id: UUID, name: str | None, owner: str | No
         f" {found.restored.last_commit}. What acts on its own is switched off; members sign in again.",
         "Store the secret key safely: it is not shown again.",
     ]
-    if made.missing_blobs:
-        said.append(f"{made.missing_blobs} files that the rows name are not in the store.")
-    fields = {**asdict(made), "backup_id": found.restored.backup_id, "last_commit": found.restored.last_commit}
+    said += found.restored.sentences()
+    of_restored = {name: found.restored.fields()[name] for name in ("backup_id", "last_commit", "missing")}
+    fields = {**asdict(made), **of_restored}
     text = {"app_id": made.app_id, "public_key": made.public_key, "secret_key": made.secret_key}
-    return Outcome(fields, text, int(bool(made.missing_blobs)), said)
+    return Outcome(fields, text, int(bool(made.missing_blobs or found.restored.gap)), said)
 
 
 @command(backup)

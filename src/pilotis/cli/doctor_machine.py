@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pilotis.backup import gaps
 from pilotis.backup.errors import BackupError
 from pilotis.backup.place import opened as backups_at
 from pilotis.backup.status import Trouble, spool_problems
 from pilotis.backup.status import status as backup_status
-from pilotis.backup.wal import waiting
+from pilotis.backup.waiting import waiting
 from pilotis.blobs.check import cause
 from pilotis.blobs.errors import BlobStoreUnavailableError, InvalidStoreUrlError
 from pilotis.cli.findings import Check, Finding, Level, ok, problem, warning
@@ -119,7 +120,8 @@ async def backups(settings: Settings) -> list[Finding]:
             found = await backup_status(place)
     except (BackupError, OSError) as error:
         fix = "Correct store and key_file in [backup]; `pilotis backup list` tries them."
-        spool = spool_problems(waiting(Path(settings.data_dir) / "postgres"))
+        data_dir = Path(settings.data_dir)
+        spool = spool_problems(waiting(data_dir), gaps.noted(data_dir))
         return [problem(Check.BACKUPS, str(error), fix), *(_trouble(Level.PROBLEM, one) for one in spool)]
     findings = []
     if found.known:

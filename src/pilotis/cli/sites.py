@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import click
 
+from pilotis.apps.keys import SECRET_PREFIX, app_of
 from pilotis.cli import project_settings
 from pilotis.cli.project_settings import FILE_NAME
 from pilotis.cli.remote import DEFAULT_URL, RejectedError, Remote, secret_key, send
@@ -28,11 +30,25 @@ class Site(Remote):
 
     def __init__(self, url: str, public_key: str, secret_key: str, storage: str, directory: str) -> None:
         self.directory = directory
+        self.public_key = public_key
         self._storage = storage
+        self._branches = (f"{url.rstrip('/')}/v1/apps", secret_key)
         base = f"{url.rstrip('/')}/v1/public/storages/webs"
         headers = {"X-Public-Key": public_key, "Authorization": f"Bearer {secret_key}"}
         super().__init__(f"{base}/{storage}", headers)
         self._all = Remote(base, headers)
+
+    def branch_key(self, name: str) -> str:
+        """Return the public key of a branch of the app."""
+        base, key = self._branches
+        app_id = app_of(key, SECRET_PREFIX)
+        if app_id is None:
+            raise CommandError("This is no secret key of an app.")
+        for one in Remote(base, {"Authorization": f"Bearer {key}"}).ask("GET", f"/{app_id}/branches?limit=100")["data"]:
+            if one["name"] == name and one["state"] == "ready":
+                found: str = one["public_key"]
+                return found
+        raise CommandError(f"The app has no branch {name}. `pilotis branch create {name}` creates it.")
 
     def storage(self) -> dict[str, Any]:
         """Return the storage."""
@@ -85,6 +101,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="The directory with the built site; by default that of .pilotis.toml.",
 )
 @click.option("--qa", is_flag=True, help="Deploy to QA, whatever the storage's mode.")
+@click.option("--branch", metavar="NAME", help="Deploy a preview to QA that uses a branch of the app.")
 @click.option("--promote", "promoted", is_flag=True, help="Promote it to production afterwards.")
 @click.option("--message", help="A description of the deployment.")
 @_options
@@ -92,18 +109,27 @@ def deploy(
     remote: Site,
     directory: Path | None,
     qa: bool,
+    branch: str | None,
     promoted: bool,
     message: str | None,
 ) -> tuple[str, Any]:
     """Deploy the files of a directory: only changed files are uploaded.
 
-    The secret key is read from PILOTIS_SECRET_KEY, or asked for; never from a file.
+    With --branch, each place where a file has the app's public key gets that of the branch; the directory stays as it
+    is. The secret key is read from PILOTIS_SECRET_KEY, or asked for; never from a file.
     """
+    if branch is not None and promoted:
+        raise click.UsageError("A preview that uses a branch is not promoted: it ends with the branch.")
     place = directory or Path(remote.directory)
     files = dict(_files(place))
     if not files:
         raise CommandError(f"{place} has no files to deploy.")
-    result = _deployed(remote, files, qa=qa, message=message)
+    if branch is None:
+        result = _deployed(remote, files, qa=qa, message=message)
+    else:
+        with TemporaryDirectory() as folder:
+            preview = _using(remote.branch_key(branch), remote.public_key, files, Path(folder))
+            result = _deployed(remote, preview, qa=True, message=message or f"Preview of the branch {branch}")
     deployment = result["deployment"]
     if promoted:
         deployment = remote.ask("POST", "/promote", {"deployment_id": deployment["id"]})["deployment"]
@@ -204,6 +230,24 @@ def _upload(missing: list[dict[str, Any]], by_hash: dict[str, _File]) -> None:
     ):
         for size in threads.map(upload, missing):
             bar.update(size)
+
+
+def _using(branch_key: str, public_key: str, files: dict[str, _File], folder: Path) -> dict[str, _File]:
+    """Return the files with the key of a branch in place of the app's; those with it are written to a folder."""
+    changed = {}
+    has_key = False
+    for number, (path, file) in enumerate(files.items()):
+        data = file.path.read_bytes()
+        has_key = has_key or branch_key.encode() in data
+        if public_key.encode() in data:
+            data = data.replace(public_key.encode(), branch_key.encode())
+            (folder / str(number)).write_bytes(data)
+            changed[path] = _File(folder / str(number), hashlib.sha256(data).hexdigest(), len(data))
+    if not changed and not has_key:
+        raise CommandError(
+            f"No file has the app's public key, so that none can be given that of the branch: build with {branch_key}."
+        )
+    return {**files, **changed}
 
 
 def _files(directory: Path) -> Iterator[tuple[str, _File]]:

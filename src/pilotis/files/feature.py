@@ -70,6 +70,7 @@ class FilesFeature(Feature, frozen=True, kw_only=True, eq=False):
         "uploads": LeftOut("an upload ends where it began"),
         "variants": LeftOut("variants of images are made again"),
         "pending_deletions": LeftOut("what is to be deleted does not move"),
+        "pending_copies": LeftOut("the backup store of a server has no archives"),
     }
 
     files: Files

@@ -152,6 +152,17 @@ class Fired(NamedTuple):
     now: datetime
 
 
+async def delete_of_purged_apps(connection: Connection) -> None:
+    """Delete the schedules of apps that are no more: the server's own have no app, so that no key refers to one."""
+    await connection.execute(
+        """
+        delete from pilotis.schedules s
+        where s.app_id <> $1 and not exists (select from pilotis.apps a where a.app_id = s.app_id)
+        """,
+        SERVER,
+    )
+
+
 async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fired:
     """Fire the due schedules of these kinds, each for one slot."""
     async with database.transaction(BACKGROUND) as connection:

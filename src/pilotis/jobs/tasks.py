@@ -10,7 +10,7 @@ import asyncpg
 from asyncpg import Connection
 
 from pilotis.db.pool import Database
-from pilotis.jobs import store
+from pilotis.jobs import schedules, store
 from pilotis.jobs.kinds import Job, JobKind, Periodic
 
 TASK_SECONDS = 600.0
@@ -60,9 +60,10 @@ async def end_predecessors(connection: Connection, name: str) -> None:
 
 
 def delete_dead_jobs(database: Database, kinds: dict[str, JobKind[Any]]) -> Periodic:
-    """Return the task that deletes dead jobs past their retention."""
+    """Return the task that deletes dead jobs past their retention, and schedules of purged apps."""
 
     async def work(connection: Connection) -> None:
+        await schedules.delete_of_purged_apps(connection)
         names = list(kinds)
         while await store.delete_dead(connection, names, [kinds[n].dead_days for n in names], _BATCH_SIZE):
             pass

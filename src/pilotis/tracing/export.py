@@ -12,10 +12,12 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
+from pilotis.blobs.protocol import BlobStore
 from pilotis.db.observing import Statements
 from pilotis.http.api.application import Application
 from pilotis.kit import spans
 from pilotis.tracing.application import TracedApplication
+from pilotis.tracing.blobs import trace_blobs
 from pilotis.tracing.recorder import Recorder
 from pilotis.tracing.statements import TracedStatements, end_batches, trace_batches
 
@@ -32,6 +34,10 @@ class Tracing(NamedTuple):
     def statements(self, slow_seconds: float) -> Statements:
         """Return what counts statements and records them."""
         return TracedStatements(self.recorder, slow_seconds)
+
+    def blobs(self, store: BlobStore) -> None:
+        """Record what an object store reads and writes."""
+        trace_blobs(self.recorder, store)
 
     def application(self, *arguments: Any, **named: Any) -> Application:
         """Return the application in front of the features."""

@@ -33,6 +33,8 @@ MAX_PER_SECOND = 50
 Each costs about 0.15 ms of the processor, half of that for its export, and anybody may ask for one."""
 MAX_STATEMENTS = 200
 """How many statements of a span are recorded: an import has thousands."""
+MAX_BLOBS = 200
+"""How many reads and writes of the object store are recorded of a span: a site has thousands of files."""
 _MAX_OPEN = 10_000
 _MAX_ENDED = 4_096
 _KINDS: Mapping[Kind, SpanKind] = {
@@ -54,6 +56,7 @@ class Active(spans.Span):
         self.traceparent = traceparent_of(self.context)
         self.is_open = True
         self.statements = 0
+        self.blobs = 0
         self.request_id = self.traceparent
         """The id of the request whose span it is."""
 
@@ -80,6 +83,8 @@ class Active(spans.Span):
         self.is_open = False
         if self.statements > MAX_STATEMENTS:
             self.set("pilotis.statements", self.statements)
+        if self.blobs > MAX_BLOBS:
+            self.set("pilotis.blobs", self.blobs)
         self.recorded.end()
 
 

@@ -29,6 +29,8 @@ _ARCHIVING = {
     "basic_archive.archive_directory": WAL_SPOOL,
     # A minute without a full segment ends one, so that the disk takes no more than that with it.
     "archive_timeout": "60",
+    # Triggers then queue each new blob for the backup store.
+    "pilotis.copies_files": "on",
 }
 _SUMMARIES = {"summarize_wal": "on"}  # which blocks changed, for incremental backups
 _SUMMARIES_SINCE = 17

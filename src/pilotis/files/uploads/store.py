@@ -300,7 +300,8 @@ async def claim_due_blobs(connection: Connection, limit: int) -> list[Record]:
     """Claim for deletion some blobs that no request can still be reading, and return their `app_id` and `key`.
 
     Each is due again after a delay that doubles with every attempt, from 2 minutes to a day, unless it is deleted
-    before; so a blob that cannot be deleted does not block others.
+    before; so a blob that cannot be deleted does not block others. One that the backup store does not have yet waits: a
+    moment at which it was there can be restored.
     """
     return await connection.fetch(
         """
@@ -308,7 +309,11 @@ async def claim_due_blobs(connection: Connection, limit: int) -> list[Record]:
             attempts = d.attempts + 1,
             due_at = now() + least(interval '1 minute' * 2 ^ least(d.attempts + 1, 20), interval '1 day')
         from (
-            select app_id, key from pilotis.pending_deletions where due_at <= now()
+            select app_id, key from pilotis.pending_deletions p
+            where due_at <= now() and (
+                current_setting('pilotis.copies_files', true) is distinct from 'on'
+                or not exists (select from pilotis.pending_copies c where c.app_id = p.app_id and c.key = p.key)
+            )
             order by due_at limit $1 for update skip locked
         ) due
         where d.app_id = due.app_id and d.key = due.key
