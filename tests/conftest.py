@@ -38,7 +38,7 @@ gc.freeze()
 gc.set_threshold(50_000, 20, 100)
 
 # The same examples each time, and none refused for taking long; `pytest --hypothesis-profile default` looks for others.
-_usual = hypothesis.settings(hypothesis.settings.get_profile("ci"), max_examples=times(25, whole=100))
+_usual = hypothesis.settings(hypothesis.settings.get_profile("ci"), max_examples=times(15, whole=100))
 hypothesis.settings.register_profile("usual", _usual)
 hypothesis.settings.load_profile("usual")
 
