@@ -13,8 +13,6 @@ from tests.waiting import PATIENCE
 
 # Letters as Debian's settings draw them, whichever of the two programs it is.
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--font-render-hinting=slight"]
-# No page of a test runs so long that it would pay to optimize its code.
-_ARGUMENTS += ["--js-flags=--no-opt --no-maglev"]
 # Fewer processes between which a page's parts are sent. The first two features are what Playwright asks for.
 _ARGUMENTS += ["--in-process-gpu"]
 _ARGUMENTS += ["--enable-features=CDPScreenshotNewSurface,SkipListAccountsWithoutGaiaCookies,NetworkServiceInProcess2"]

@@ -24,7 +24,7 @@ from tests.chromium import chromium
 from tests.functions.support import Functions, require_sandboxes
 from tests.support import App, Server
 from tests.waiting import PATIENCE, reserved_port
-from tests.whole import WHOLE, times
+from tests.whole import WHOLE, left_out, times
 from tests.workflows.support import Workflows
 
 PASSWORD = "correct horse battery"
@@ -38,7 +38,7 @@ gc.freeze()
 gc.set_threshold(50_000, 20, 100)
 
 # The same examples each time, and none refused for taking long; `pytest --hypothesis-profile default` looks for others.
-_usual = hypothesis.settings(hypothesis.settings.get_profile("ci"), max_examples=times(25, whole=100))
+_usual = hypothesis.settings(hypothesis.settings.get_profile("ci"), max_examples=times(15, whole=100))
 hypothesis.settings.register_profile("usual", _usual)
 hypothesis.settings.load_profile("usual")
 
@@ -88,8 +88,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if databases.have_citus() and (mark := item.get_closest_marker("without_citus")):
             item.add_marker(pytest.mark.skip(reason=f"needs a database without Citus: {mark.args[0]}"))
     if not WHOLE:
-        left = [item for item in items if item.get_closest_marker("whole")]
-        config.hook.pytest_deselected(items=left)
+        left = {item for item in items if item.get_closest_marker("whole")}
+        # What is named runs, whichever cases the sample has.
+        if not any("::" in name for name in config.option.file_or_dir):
+            left |= left_out(items)
+        config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
 
 

@@ -467,6 +467,7 @@ def commands(one: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[t
             yield from commands(one.get_command(context, name), (*path, name))
 
 
+@pytest.mark.share(0.2)
 @pytest.mark.parametrize(("path", "one"), [pytest.param(*each, id=" ".join(each[0])) for each in commands(command)])
 def test_every_command_explains_itself_and_takes_the_shared_options(path, one):
     assert one.help
@@ -510,6 +511,7 @@ REQUIRING = [
 ]
 
 
+@pytest.mark.share(0.2)
 @pytest.mark.parametrize(("path", "one"), REQUIRING)
 def test_a_command_names_what_it_was_not_given(path, one):
     """Without an option or argument that it requires, each command says which, and does nothing."""

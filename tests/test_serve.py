@@ -32,6 +32,7 @@ from tests import databases, forked
 from tests.functions.support import isolation_of, require_sandboxes
 from tests.support import Server, assert_error
 from tests.waiting import PATIENCE, children, is_running, reserved_port, wait_until
+from tests.whole import sample
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change to another user")
@@ -191,7 +192,7 @@ def test_a_signal_while_starting_stops_it_too(tmp_path, delay):
     assert running_address(tmp_path / "data" / "postgres") is None
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", sample(["1", "2"], 0.5, of="a request in flight is answered before the end"))
 def test_a_request_in_flight_is_answered_before_the_end(start, workers):
     server = start("--workers", workers)
     url = httpx.URL(rows_url(server))
@@ -215,7 +216,7 @@ def test_a_request_in_flight_is_answered_before_the_end(start, workers):
 
 @pytest.mark.embedded("PostgreSQL is to end with the server")
 @on_linux
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", sample(["1", "2"], 0.5, of="killing it leaves nothing behind and loses nothing"))
 def test_killing_it_leaves_nothing_behind_and_loses_nothing(start, workers):
     server = start("--workers", workers)
     url, headers = rows_url(server), {"X-Public-Key": printed_key(server)}
@@ -287,7 +288,7 @@ def test_a_postgresql_that_ends_by_itself_is_started_again_with_growing_pauses(s
 
 
 @pytest.mark.embedded("it kills PostgreSQL")
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", sample(["1", "2"], 0.5, of="a stop while postgresql is away is heeded at once"))
 def test_a_stop_while_postgresql_is_away_is_heeded_at_once(start, workers):
     server = start("--workers", workers)
 
@@ -512,7 +513,7 @@ def test_an_unreachable_database_is_told_in_a_sentence_without_its_password(tmp_
     assert "sesame" not in refused.stderr
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", sample(["1", "2"], 0.5, of="metrics are on a port of their own"))
 def test_metrics_are_on_a_port_of_their_own(tmp_path, workers):
     with reserved_port() as port:
         metrics = {"PILOTIS_METRICS_PORT": str(port)}

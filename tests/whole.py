@@ -7,8 +7,11 @@ the commit: the same ones in every process and every repetition, and others afte
 
 import os
 import random
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
+
+import pytest
 
 T = TypeVar("T")
 
@@ -31,3 +34,29 @@ def sample(cases: Iterable[T], share: float, *, of: str = "") -> list[T]:
         return found
     chosen = random.Random(SEED + of).sample(range(len(found)), max(1, round(share * len(found))))
     return [found[at] for at in sorted(chosen)]
+
+
+def is_chosen(share: float, *, of: str) -> bool:
+    """Return whether a usual run does what `of` names: for so large a share of the names; in a whole run for all."""
+    return WHOLE or random.Random(SEED + of).random() < share
+
+
+FEWEST = 3
+"""Cases of one test that every run has, if there are so many."""
+
+
+def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return what a usual run leaves out of the tests marked with `share`.
+
+    The cases of one test are equal; where the mark has `of`, so are all tests of the file whose mark has the same.
+    """
+    equal, shares = defaultdict(list), {}
+    for item in items:
+        if mark := item.get_closest_marker("share"):
+            group = mark.kwargs.get("of")
+            name = f"{item.path.name} {group}" if group else item.nodeid.partition("[")[0]
+            equal[name].append(item)
+            shares[name] = mark.args[0] if group else max(mark.args[0], FEWEST / len(equal[name]))
+    return {
+        item for name, found in equal.items() for item in {*found} - {*sample(found, min(1.0, shares[name]), of=name)}
+    }

@@ -336,6 +336,7 @@ async def test_whole_documents(app: App):
     assert group["rows"] == [row]
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     "pipeline",
     [

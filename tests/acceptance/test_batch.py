@@ -164,6 +164,7 @@ ILL_FORMED = {
 }
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(("operation", "code"), ILL_FORMED.values(), ids=ILL_FORMED)
 async def test_an_ill_formed_operation_fails_by_itself(app: App, operation: dict[str, Any], code: str):
     table = await app.table(SCHEMA)

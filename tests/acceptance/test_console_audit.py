@@ -21,6 +21,8 @@ from tests.name_server import name_server
 from tests.support import App, assert_error
 from tests.waiting import until
 
+pytestmark = pytest.mark.share(0.34)
+
 ENTRY = {
     "entry_id",
     "created_at",

@@ -71,6 +71,7 @@ async def test_near_pages(app: App, cities: str):
     assert (await geo(app, cities, near={"center": at(51, 4)}, limit=0)).json() == {"data": [], "total_count": 10}
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     ("shape", "found"),
     [
@@ -147,6 +148,7 @@ async def test_free_form_fields(app: App):
     assert (await geo(app, table, near=near, field="at.my place")).json()["total_count"] == 1
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     "shape",
     [

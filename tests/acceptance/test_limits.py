@@ -19,6 +19,8 @@ from tests.console import database_of, invite, owner_of, second_node, set_limits
 from tests.support import App, Server, assert_error
 from tests.waiting import until
 
+pytestmark = pytest.mark.share(0.3)
+
 PUBLIC = "/v1/public"
 ROWS = {"data": [{"n": n} for n in range(5)]}
 

@@ -81,6 +81,7 @@ class TestSignUp:
         assert (await post(app, SIGN_UP, {**ADA, "login_id": login_id})).status_code == 201
         assert (await post(app, SIGN_IN, {**ADA, "login_id": login_id})).status_code == 200
 
+    @pytest.mark.share(0.34)
     @pytest.mark.parametrize(
         "login_id",
         # The note has no composed form: in NFC it is three characters, each of four bytes.

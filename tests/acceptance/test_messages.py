@@ -253,6 +253,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(("path", "body", "field", "sentence"), MISTAKES)
 async def test_a_mistake_is_named_with_what_would_be_right(
     app: App, path: str, body: dict[str, Any], field: str, sentence: str

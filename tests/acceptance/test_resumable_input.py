@@ -141,6 +141,7 @@ async def test_never_more_than_was_declared(app: App):
         assert (await client.get(item["url"])).content == DATA
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     ("value", "code"),
     [

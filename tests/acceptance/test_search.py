@@ -62,6 +62,7 @@ async def test_earlier_fields_weigh_more(app: App, books: str):
     assert (await titles(app, books, "python", fields=["body", "title"]))[0] == "Snakes of Africa"
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     ("query", "found"),
     [

@@ -237,6 +237,7 @@ async def test_query_filters_sorts_and_pages(app: App):
         assert (total_only["data"], total_only["total_count"]) == ([], 7)
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     ("operator", "expected"),
     [
@@ -347,6 +348,7 @@ async def test_a_name_is_looked_up_and_never_spliced(app: App, name: str):
         assert (await client.get(f"{path}/{row['id']}")).json() == row
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     ("where", "code"),
     [
@@ -415,6 +417,7 @@ async def test_delete_where_asks_for_a_condition(app: App, where: Any):
         assert (await client.post(path, json={"where": where, "all": True})).json() == {"deleted_count": 1}
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [

@@ -138,6 +138,7 @@ async def test_title_schema_and_access_level_are_required(app: App, missing: str
             assert assert_error(answer, 400, "VALIDATION_FAILED")["details"][0]["field"] == missing
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -170,6 +171,7 @@ async def test_a_bad_definition_is_refused(app: App, body: dict[str, Any], field
         assert (await client.get(TABLES)).json() == {"tables": []}
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
 async def test_a_bad_column_name_is_refused(app: App, name: str):
     table = await app.table({})

@@ -263,6 +263,7 @@ class TestForgery:
         claims = claims_of(member["access_token"])
         return {name: claims[name] for name in ("sub", "app_id", "sid", "jti")}
 
+    @pytest.mark.share(0.34)
     @pytest.mark.advisory("GHSA-x6fw-778m-wr9v", "GHSA-48mh-j4p5-7j9v", "CVE-2026-31813", "GHSA-fr88-w35c-r596")
     @pytest.mark.parametrize(
         "change",
@@ -431,6 +432,7 @@ class TestAuthorizationHeader:
         b"",
     )
 
+    @pytest.mark.share(0.34)
     @pytest.mark.parametrize("value", NOTHING, ids=lambda value: repr(value[:24]))
     async def test_a_malformed_one_is_401_everywhere(self, app: App, value: bytes):
         await self.refused(app, value)

@@ -26,6 +26,8 @@ from tests.files.pictures import (
 )
 from tests.support import App, assert_error, plain_client
 
+pytestmark = pytest.mark.share(0.3)
+
 
 @pytest.mark.parametrize(
     ("query", "size"),

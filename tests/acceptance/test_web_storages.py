@@ -220,6 +220,7 @@ async def test_promotions_that_are_refused(app: App):
     assert_error(await site.send("POST", "/promote", json=body), 404, "DEPLOYMENT_NOT_FOUND")
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_archive_leaves_nothing(app: App, name: str):
     make, code = HOSTILE[name]

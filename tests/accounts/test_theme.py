@@ -151,6 +151,7 @@ async def test_the_app_speaks_in_five_places_of_a_language(app: App):
         assert ('<p class="own" data-own="sign_in_text"></p>' in shown) == (language != "de")
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     "theme",
     [

@@ -224,6 +224,7 @@ FORGED = {
 }
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize("forge", [pytest.param(forge, id=name) for name, forge in sample(list(FORGED.items()), 0.5)])
 async def test_a_forged_archive_is_refused(
     forge: Callable[[Parts], Parts], server: Server, parts: Parts, tmp_path: Path

@@ -22,6 +22,8 @@ from tests.blobs.conftest import opened
 from tests.blobs.support import MIB, chunked, content, hex_sha256, keys, put, read
 from tests.waiting import PATIENCE
 
+pytestmark = pytest.mark.share(0.34)
+
 KEY = "blobs/0198c0de-0000-7000-8000-000000000000/0198c0de-0000-7000-8000-000000000001"
 BOTH_WAYS = [100_000, PART_BYTES + 100_000]
 """Object stores take the second size in parts."""

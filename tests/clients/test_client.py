@@ -223,6 +223,7 @@ async def test_live_lists_and_channels(app: App, tmp_path: Path):
     assert printed.splitlines()[-1] == "9 checks"
 
 
+@pytest.mark.share(0.34, of="other runtimes")
 async def test_the_cases_in_a_function(app: App, functions: Functions):
     """`ctx.api` has the interface of the client, as far as a function needs it."""
     own = {"rows", "transaction", "batch"}
@@ -249,6 +250,7 @@ async def test_the_cases_in_a_function(app: App, functions: Functions):
     assert "Functions have no live lists" in (await functions.call("live", {})).json()["error"]
 
 
+@pytest.mark.share(0.34, of="other runtimes")
 @NEEDS_NODE
 async def test_the_cases_in_a_bare_runtime(app: App, tmp_path: Path):
     """As React Native's: without crypto, storage, locks, document, and what is new of `AbortSignal`."""
@@ -262,6 +264,7 @@ async def test_the_cases_in_a_bare_runtime(app: App, tmp_path: Path):
     assert json.loads(printed) == [case["name"] for case in CASES]
 
 
+@pytest.mark.share(0.34, of="other runtimes")
 async def test_the_cases_in_deno(app: App, tmp_path: Path):
     """By the file that the server serves."""
     import deno

@@ -1,8 +1,10 @@
 """The console in a real Chromium: one browser for all tests, a page for each, and nothing may complain."""
 
 import contextlib
+import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 
@@ -18,6 +20,7 @@ from tests.receiver import Receiver
 from tests.shared import install_npm
 from tests.support import App, Server
 from tests.waiting import PATIENCE
+from tests.whole import is_chosen
 
 AXE = "axe-core@4.14.1"
 EMAIL = "first@example.com"
@@ -115,8 +118,14 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
+_asked: Counter[str] = Counter()
+
+
 async def obstacles(page: Page, axe: str) -> list[str]:
-    """What axe finds in a page by the rules of WCAG 2.2 AA: each rule with the first place that breaks it."""
+    """What axe finds in a page by the rules of WCAG 2.2 AA: each rule with the first place that breaks it.
+
+    It takes axe as long as it takes the console to open, so that a usual run looks at a third of the places.
+    """
     # What fades in has too little contrast until then.
     await page.evaluate(
         """() => Promise.all(document.getAnimations()
@@ -124,6 +133,10 @@ async def obstacles(page: Page, axe: str) -> list[str]:
             .map((one) => one.finished.catch(() => 0)))
             .then(() => 0)"""
     )
+    test = os.environ["PYTEST_CURRENT_TEST"].partition(" ")[0]
+    _asked[test] += 1
+    if not is_chosen(0.33, of=f"axe {test} {_asked[test]}"):
+        return []
     # By the debugger, because the page's policy lets no script in.
     if not await page.evaluate("'axe' in window"):
         session = await page.context.new_cdp_session(page)

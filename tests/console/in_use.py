@@ -65,12 +65,12 @@ _GO = """(path) => {
 
 
 async def screens_of(page: Page, app: App, content: Furnished, *, of: str) -> AsyncIterator[str]:
-    """Open a quarter of the screens, in a whole run all, wait until nothing on each loads, and yield its name.
+    """Open a part of the screens, in a whole run all, wait until nothing on each loads, and yield its name.
 
     A screen of the console is open before. `of` says who looks: each sees other screens.
     """
     await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
-    for name in sample(content.screens, 0.25, of=of):
+    for name in sample(content.screens, 0.15, of=of):
         path = content.screens[name]
         # An address without a screen between two, so that nothing of the one before is taken for the next.
         await page.evaluate(_GO, f"/console/apps/{app.app_id}/nowhere/at/all")

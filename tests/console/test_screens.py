@@ -60,7 +60,7 @@ async def test_no_screen_is_in_anybodys_way(
     found: dict[str, list[str]] = {}
     async with visit("about:blank", color_scheme=theme, locale={"en": "en-US", "ko": "ko-KR"}[language]) as page:
         await sign_in(page, server, "/profile")
-        for name, path in sample({"apps": None, "profile": None, **SCREENS}.items(), 0.25):
+        for name, path in sample({"apps": None, "profile": None, **SCREENS}.items(), 0.15):
             place = {"apps": "", "profile": "/profile"}.get(name, f"/apps/{app.app_id}{path}")
             await page.set_viewport_size(WIDE)
             await page.goto(f"{server.url}/console{place}")

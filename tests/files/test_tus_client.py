@@ -83,6 +83,7 @@ async def check(app: App, base: str, file_id: str, data: bytes) -> None:
         assert served.content == data
 
 
+@pytest.mark.share(0.3, of="an upload that goes on")
 @pytest.mark.parametrize("chunk_size", [None, pytest.param(6 * MIB, marks=pytest.mark.whole), MIB + 1])
 async def test_an_upload_goes_on_in_another_process(stored: App, modules: Path, tmp_path: Path, chunk_size: int | None):
     base = await storage(stored, quota_bytes=100 * MIB, name=tmp_path.name)

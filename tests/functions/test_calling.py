@@ -89,6 +89,7 @@ ENDS: list[tuple[str, str, str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(("runtime", "source", "code", "text"), ENDS, ids=range(len(ENDS)))
 async def test_a_call_that_fails_says_how(functions: Functions, runtime: str, source: str, code: str, text: str):
     await functions.made("bad", source, runtime)

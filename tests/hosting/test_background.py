@@ -34,7 +34,7 @@ from tests.support import App, Server, assert_error
 from tests.waiting import until
 from tests.whole import WHOLE, times
 
-CRASH_SECONDS = times(2, whole=25)
+CRASH_SECONDS = times(1, whole=25)
 
 
 async def count(app: App, table: str) -> int:
@@ -259,7 +259,7 @@ async def test_a_killed_collection_spares_what_is_deployed_meanwhile(short_lease
     app_id = UUID(app.app_id)
     await site.deploy({"index.html": b"home"})
     chance = random.Random(11)
-    for number in range(times(2, whole=3)):
+    for number in range(times(1, whole=3)):
         unused = {f"{page}.txt": b"%d of %d" % (page, number) for page in range(1_000)}
         await site.deploy(unused | {"index.html": b"with %d" % number})
         await site.deploy({"index.html": b"without %d" % number})

@@ -16,6 +16,8 @@ from pilotis.server import endpoint_table
 from tests.console import owner_of
 from tests.support import App, assert_error
 
+pytestmark = pytest.mark.share(0.3)
+
 # What tus 1.0.0 lays down is another convention.
 ENDPOINTS = [endpoint for endpoint in endpoint_table() if endpoint.tag != "Pages" and "/tus" not in endpoint.path]
 DOCUMENT = document(ENDPOINTS, base_url="http://127.0.0.1", version="0")

@@ -113,6 +113,7 @@ def console(server: Server) -> dict[str, str]:
     return first_console_user(server)
 
 
+@pytest.mark.share(0.25)
 @pytest.mark.parametrize(("endpoint", "example"), EXAMPLES, ids=NAMES)
 def test_an_example_answers_what_it_shows(
     server: Server, console: dict[str, str], tmp_path: Path, endpoint: Endpoint, example: Example
@@ -271,6 +272,7 @@ def test_javascript_sends_the_request_of_the_example(recorder: Recorder, tmp_pat
         assert same_request(sent, expected_of(request, given, recorder)), name
 
 
+@pytest.mark.share(0.25)
 @pytest.mark.parametrize(("endpoint", "example"), EXAMPLES, ids=NAMES)
 @pytest.mark.filterwarnings("ignore:unclosed file")
 def test_python_sends_the_request_of_the_example(

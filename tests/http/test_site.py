@@ -169,6 +169,7 @@ def test_the_package_carries_the_guides(tmp_path: Path, monkeypatch: pytest.Monk
             assert wheel.read(f"pilotis/http/reference/guides/{guide.name}") == guide.read_bytes()
 
 
+@pytest.mark.share(0.3)
 @pytest.mark.parametrize(("condition", "said"), CONDITIONS)
 async def test_an_explained_condition_is_one(app: App, condition: str, said: str):
     table_id = await app.table(SCHEMA)
@@ -177,6 +178,7 @@ async def test_an_explained_condition_is_one(app: App, condition: str, said: str
         assert (await client.post(f"/v1/public/tables/{table_id}/data/query", json=where)).status_code == 200
 
 
+@pytest.mark.share(0.3)
 @pytest.mark.parametrize(("stage", "said"), STAGES)
 async def test_an_explained_stage_is_one(app: App, stage: str, said: str):
     table_id = await app.table(SCHEMA)

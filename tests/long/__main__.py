@@ -28,7 +28,7 @@ STORES = [
     "tests/files/test_moving.py",
     "tests/files/test_resumable_s3.py",
 ]
-_MARKS = ("tests.whole import", "mark.whole")
+_MARKS = ("tests.whole import", "mark.whole", "mark.share")
 WHOLE = [
     str(file)
     for file in sorted(Path("tests").rglob("test_*.py"))

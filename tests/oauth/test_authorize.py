@@ -53,6 +53,7 @@ async def refused_by_redirect(browser: Browser, url: str, error: str) -> dict[st
     return found
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     "uri",
     [
@@ -103,6 +104,7 @@ async def test_a_parameter_given_twice_gets_a_page(provider: Provider, club: Reg
     await refused_by_page(browser, f"{url}&{name}=x", f"is repeated: {name}")
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -147,6 +147,7 @@ async def test_a_secret_is_replaced_and_the_one_before_stays_for_a_while(console
     assert (await console.ask("POST", path, {"overlap_seconds": -1})).status_code == 400
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     "fields",
     [

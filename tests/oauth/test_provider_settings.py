@@ -81,6 +81,7 @@ async def test_owners_alone_say_where_members_are_sent(app: App):
         assert (await console.put("/oauth/settings", json={"access_token_seconds": 60})).status_code == 200
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(
     "wrong",
     [

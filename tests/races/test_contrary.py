@@ -63,7 +63,7 @@ def runnable(request: pytest.FixtureRequest, family: str) -> None:
         request.getfixturevalue("sandboxes")
 
 
-@pytest.mark.parametrize("family", sample(FAMILIES, 0.4))
+@pytest.mark.parametrize("family", sample(FAMILIES, 0.2))
 @pytest.mark.usefixtures("runnable")
 async def test_sixteen_at_once(server: Server, console: dict[str, str], client: httpx.AsyncClient, family: str):
     before = await deadlocks(server)

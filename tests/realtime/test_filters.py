@@ -65,7 +65,7 @@ async def test_lists_of_many_conditions_end_as_queries(app: App, seed: int):
         async with listening(client, *asked) as told:
             lists = {str(at): TrueList(client, table, where) for at, where in enumerate(CONDITIONS)}
             types: set[str] = set()
-            for _ in range(times(150, whole=300)):
+            for _ in range(times(75, whole=300)):
                 kind = choice.choice(["create", "create", "update", "update", "update", "delete"])
                 if kind == "create" or not rows:
                     rows.append((await app.row(table, some()))["id"])

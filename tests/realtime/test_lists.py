@@ -122,7 +122,7 @@ async def test_sort_texts_are_in_the_order_of_the_query(app: App):
         body = {"data": [some(choice) for _ in range(300)]}
         assert (await client.post(f"/v1/public/tables/{table}/data/bulk", json=body)).status_code == 201
         path = f"/v1/public/tables/{table}/data/query"
-        for _ in range(times(25, whole=400)):
+        for _ in range(times(12, whole=400)):
             asked = {"order_by": orders(choice), "with_sort": True, "limit": 400}
             if choice.random() < 0.3:
                 asked |= {"cursor": "first", "limit": 300}

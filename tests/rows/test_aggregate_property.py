@@ -16,7 +16,7 @@ from tests.support import Server
 from tests.waiting import PATIENCE
 from tests.whole import times
 
-PROFILE = settings(max_examples=times(40, whole=150), deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
+PROFILE = settings(max_examples=times(25, whole=150), deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
 FIELDS = ["a", "b", "n", "s"]
 OWN = {"id", "created_at", "updated_at"}
 

@@ -51,6 +51,7 @@ def some_rows(number: int) -> list[dict[str, Any]]:
     return [{column: rng.choice(some) for column, some in values.items() if rng.random() < 0.8} for _ in range(number)]
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize("order_by", [None, "id", "name", "number", "day", "more.a", "done", "created_at"])
 @pytest.mark.parametrize("direction", ["asc", "desc"])
 async def test_a_walk_is_the_list(app: App, order_by: str | None, direction: str) -> None:

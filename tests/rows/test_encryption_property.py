@@ -16,7 +16,7 @@ from tests.support import Server
 from tests.waiting import PATIENCE
 from tests.whole import times
 
-PROFILE = settings(max_examples=times(25, whole=100), deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
+PROFILE = settings(max_examples=times(15, whole=100), deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
 PLAIN = {f"{type_}_{number}": type_ for type_ in OF_TYPE for number in (1, 2)}
 
 

@@ -100,7 +100,7 @@ def at(place: Place) -> dict[str, float]:
 
 def few(test: Any) -> Any:
     allowed = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    return settings(max_examples=times(15, whole=40), deadline=None, suppress_health_check=allowed)(test)
+    return settings(max_examples=times(10, whole=40), deadline=None, suppress_health_check=allowed)(test)
 
 
 def test_near_and_circles_are_the_great_circle(app: App):

@@ -16,6 +16,8 @@ from pilotis.kit import json
 from pilotis.kit.errors import BadRequestError
 from tests.support import App
 
+pytestmark = pytest.mark.share(0.34)
+
 SCHEMA = {
     "i": "int",
     "x": "number",

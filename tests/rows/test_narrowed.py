@@ -115,6 +115,7 @@ async def test_the_condition_tells_nothing_of_a_hidden_column(app: App, table: s
     assert_error(refused, 403, "COLUMN_NOT_READABLE")
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize("route", BODIES)
 @pytest.mark.parametrize(
     ("where", "code", "field"),

@@ -10,6 +10,8 @@ import pytest
 from tests.rows.test_increments import Change, by_batch, by_patch, by_transaction
 from tests.support import App
 
+pytestmark = pytest.mark.share(0.34)
+
 SCHEMA = {
     "i": "int",
     "x": "number",

@@ -55,6 +55,7 @@ async def assert_only_the_page_is_text(world, sql, arguments):
     assert not [output for output in outputs if "to_char" in output]
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize("offset", [0, 7, 100, 2000])
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 async def test_only_the_rows_of_a_page_become_text(world, query, offset):

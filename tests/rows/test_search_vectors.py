@@ -69,7 +69,7 @@ QUERIES += [
     "mostly",
 ]
 # The last ones find more than are ranked, or than are scored.
-ASKED = [*sample(QUERIES[:-2], 0.4), "everywhere", "mostly"]
+ASKED = [*sample(QUERIES[:-2], 0.2), "everywhere", "mostly"]
 
 
 def note(picked: random.Random) -> str:
@@ -172,17 +172,17 @@ async def test_completions_are_the_same(table):
             table.principal, AutocompleteRequest(str(table.table_id), query, "title")
         )
 
-    before = [(await complete(query)).suggestions for query in QUERIES]
+    before = [(await complete(query)).suggestions for query in ASKED]
     await table.ask("title")
     await table.run_once()
     assert await table.stored() == {"__w1"}
-    assert [(await complete(query)).suggestions for query in QUERIES] == before
+    assert [(await complete(query)).suggestions for query in ASKED] == before
 
 
 SPOKEN = st.lists(st.sampled_from(WORDS) | st.text(max_size=6), max_size=6).map(" ".join)
 
 
-@settings(max_examples=times(12, whole=30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(6, whole=30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written=st.lists(SPOKEN, min_size=1, max_size=8), query=st.sampled_from(WORDS) | SPOKEN, seed=st.randoms())
 async def test_any_texts_are_found_and_ranked_as_if_nothing_were_stored(pair, written, query, seed):
     plain, stored = pair

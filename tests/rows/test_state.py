@@ -157,6 +157,6 @@ def test_a_table_lives_as_its_model_does(client: httpx.Client):
 
     Life.client = client
     profile = settings(
-        max_examples=times(8, whole=25), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=times(5, whole=25), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
     )
     run_state_machine_as_test(Life, settings=profile)

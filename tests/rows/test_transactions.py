@@ -141,7 +141,7 @@ async def run_clients(bank: Bank, plan: list[list[Steps]]) -> None:
 def test_concurrent_transactions_are_as_if_one_after_the_other(server: Server, console: dict[str, str]):
     app = new_app(server, console)
 
-    @settings(max_examples=times(8, whole=25), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=times(5, whole=25), deadline=None, suppress_health_check=list(HealthCheck))
     @given(clients)
     def check(plan: list[list[Steps]]) -> None:
         async def run() -> None:

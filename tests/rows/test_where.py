@@ -15,7 +15,7 @@ from tests.rows.values import FREE_FIELDS, SCHEMA, TYPED_FIELDS, UUIDS, free_row
 from tests.support import Server
 from tests.whole import times
 
-PROFILE = settings(max_examples=times(40, whole=100), deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
+PROFILE = settings(max_examples=times(25, whole=100), deadline=None, phases=[Phase.reuse, Phase.generate, Phase.shrink])
 SORTABLE = [name for name, type_ in SCHEMA.items() if type_ not in {"object", "array"}] + ["id", "created_at"]
 
 

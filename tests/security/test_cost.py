@@ -21,6 +21,8 @@ from tests.backstage import run_sql
 from tests.conftest import first_console_user, new_app
 from tests.support import App, Server, assert_error, plain_client
 
+pytestmark = pytest.mark.share(0.34)
+
 TABLES = "/v1/public/tables"
 AGGREGATE = "/v1/public/aggregate"
 JSON = {"Content-Type": "application/json"}

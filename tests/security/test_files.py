@@ -63,6 +63,7 @@ def assert_harmless(served: httpx.Response) -> None:
     assert "set-cookie" not in served.headers
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.advisory("GHSA-hcj7-6gxh-24ww", "GHSA-v5hf-f4c3-m5rv", "GHSA-42ph-pf9q-cr72", "parse-server#10158")
 @pytest.mark.parametrize("mime_type", RUNNABLE)
 async def test_what_a_browser_might_run_is_saved_and_never_shown(app: App, mime_type: str):

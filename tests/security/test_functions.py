@@ -244,6 +244,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.share(0.25)
 @pytest.mark.parametrize("bomb", BOMBS)
 async def test_f02_a_bomb_of_memory_ends_its_own_call(level: Isolation, bomb: str):
     async with sandbox(level, f"export default () => {{ {BOMBS[bomb]} }};") as made:
@@ -290,6 +291,7 @@ ENDS = {
 }
 
 
+@pytest.mark.share(0.25)
 @pytest.mark.parametrize("name", ENDS)
 async def test_f03_f04_what_is_no_result_is_said(level: Isolation, name: str):
     statement, code = ENDS[name]
@@ -726,6 +728,7 @@ FRAMINGS = {
 BODIES = {"length": b"abc", "chunks": b"3;a=b\r\nabc\r\n0\r\nEnd: 1\r\n\r\n"}
 
 
+@pytest.mark.share(0.25)
 @pytest.mark.parametrize("framing", FRAMINGS)
 async def test_f08_a_connection_carries_one_plain_request(level: Isolation, framing: str):
     source = """
@@ -816,6 +819,7 @@ SENDS = {
 }
 
 
+@pytest.mark.share(0.25)
 @pytest.mark.parametrize("name", SENDS)
 async def test_f09_a_flood_of_frames_ends_the_call(level: Isolation, name: str):
     source = f"""

@@ -14,6 +14,8 @@ from tests.files.pictures import RED, bands, encoded, kept, noise, opened, uploa
 from tests.support import App, assert_error
 from tests.whole import sample
 
+pytestmark = pytest.mark.share(0.34)
+
 WIDTH = {"width": "100"}
 
 

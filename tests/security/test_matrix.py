@@ -191,6 +191,7 @@ def assert_refused(answer: httpx.Response, status: int, case: str) -> None:
     assert answer.headers.get("www-authenticate", "Bearer").startswith("Bearer"), case
 
 
+@pytest.mark.share(0.3)
 @pytest.mark.advisory("GHSA-79wj-8rqv-jvp5", "GHSA-fr88-w35c-r596", "GHSA-h3jj-5f3v-3685")
 @by_name(GUARDED)
 async def test_wrong_credentials(endpoint: Endpoint, w: World):
@@ -305,6 +306,7 @@ IN_RESULTS = {"AdvancedEndpoints.batch"}
 CHOSEN_IDS = {"ContextEndpoints.read"}
 
 
+@pytest.mark.share(0.4)
 @pytest.mark.advisory("Kinto CHANGELOG l.563")
 @by_name(GUARDED)
 async def test_foreign_ids(endpoint: Endpoint, w: World):
@@ -326,6 +328,7 @@ async def test_foreign_ids(endpoint: Endpoint, w: World):
                     assert_refused(answer, 404, f"{name} with {given}")
 
 
+@pytest.mark.share(0.25)
 @by_name([endpoint for endpoint in GUARDED if UUID in endpoint.parameters.values()])
 async def test_ids_that_are_none(endpoint: Endpoint, w: World):
     own = await world.values(w.operator, w.a, endpoint, DOCUMENT)
@@ -340,10 +343,11 @@ async def test_ids_that_are_none(endpoint: Endpoint, w: World):
 
 
 READING = [endpoint for endpoint in GUARDED if endpoint.method == "GET" and endpoint.path != LOGOUT]
-# `test_examples` sends a request that is answered with success to every route.
+# `test_examples` sends requests that are answered with success, too.
 CHANGING = sample([endpoint for endpoint in GUARDED if endpoint not in READING], 0.3)
 
 
+@pytest.mark.share(0.3)
 @by_name(READING + CHANGING)
 async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, read: Tenant, server: Server):
     """Without this, the errors above could have any cause. What changes something has a tenant of its own."""
@@ -418,6 +422,7 @@ PAST_THE_GATE |= {"TeamEndpoints.accept": 404}
 PAST_THE_GATE |= {"PageMetaEndpoints.get": 404, "PageMetaEndpoints.remove": 404}
 
 
+@pytest.mark.share(0.3)
 @by_name([endpoint for endpoint in GUARDED if endpoint.access.takes(Credential.PUBLIC_KEY)])
 async def test_a_console_token_names_its_app(endpoint: Endpoint, w: World):
     """Without public key, by `X-App-Id`: no other app's, and no other kind of credential."""

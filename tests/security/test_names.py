@@ -9,6 +9,8 @@ import pytest
 
 from tests.support import App, assert_error
 
+pytestmark = pytest.mark.share(0.34)
+
 TABLES = "/v1/public/tables"
 NAMES = [
     'a"b',

@@ -80,6 +80,7 @@ async def test_no_identifier_is_taken_in_another_type(app: App):
         assert len((await client.get(TABLES)).json()["tables"]) == 1
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.advisory("parse-server#10230", "GHSA-5fw2-8jcv-xh87")
 @pytest.mark.parametrize(
     "where",

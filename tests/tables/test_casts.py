@@ -10,6 +10,8 @@ import pytest
 from pilotis.kit import json
 from tests.support import App, assert_error
 
+pytestmark = pytest.mark.share(0.34)
+
 UUID = "018f0000-0000-7000-8000-000000000001"
 BIG = "123456789012345678901234567890"
 

@@ -51,6 +51,7 @@ def rows(table: str) -> str:
     return f"/v1/public/tables/{table}/data"
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.parametrize(("type_", "checks", "good", "bad"), CASES)
 @pytest.mark.parametrize("encrypted", [False, True])
 async def test_a_value_keeps_its_checks(

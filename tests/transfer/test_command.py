@@ -336,7 +336,7 @@ def position(app: App, table: str) -> int | None:
     return asyncio.run(run_sql(app.server, query, UUID(table)))
 
 
-RECORDS = times(50_000, whole=100_000)
+RECORDS = times(25_000, whole=100_000)
 
 
 async def test_killed_again_and_again_it_loses_nothing_and_doubles_nothing(app: App, tmp_path: Path):
@@ -378,7 +378,8 @@ async def test_a_changed_schema_in_the_middle_is_heeded(app: App, tmp_path: Path
     table = await app.table({"number": "int", "text": "string", "tags": "array"})
     name = f"app_{UUID(app.app_id).hex}.t_{UUID(table).hex}"
     file = tmp_path / "big.csv"
-    await beside(big_file, file, 20_000)
+    count = times(10_000, whole=20_000)
+    bad = await beside(big_file, file, count)
     arguments = [*command(app.server, "import", "-", "--format", "csv", "--table", table), "--app", app.app_id]
     process = await asyncio.create_subprocess_exec(
         *arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path
@@ -392,7 +393,7 @@ async def test_a_changed_schema_in_the_middle_is_heeded(app: App, tmp_path: Path
     await process.communicate(text[len(text) // 2 :])
     assert process.returncode == 1
     total, added = await run_sql(app.server, f"select array[count(*), count(added)] from {name}")
-    assert total == 19_800
+    assert total == count - bad
     assert 0 < added < total
 
 
@@ -411,7 +412,7 @@ def peak_megabytes(arguments: list[str], out: Path) -> float:
 
 async def test_memory_does_not_grow_with_the_file(app: App, tmp_path: Path):
     peaks = []
-    for count in (times(10_000, whole=20_000), times(50_000, whole=200_000)):
+    for count in (times(2_000, whole=20_000), times(50_000, whole=200_000)):
         table = await app.table({"number": "int", "text": "string", "tags": "array"})
         file = tmp_path / f"{count}.csv"
         bad = await beside(big_file, file, count)

@@ -13,6 +13,7 @@ from tests.receiver import Answer, Received, Receiver
 from tests.support import App, Server
 from tests.waiting import until
 from tests.webhooks.world import Webhook, console, create, status
+from tests.whole import times
 
 REDIRECTS = {
     "/itself": status(301, "Location: /itself"),
@@ -124,9 +125,9 @@ async def test_the_servers_memory_stays_flat(app: App):
                 await asyncio.gather(*(webhook.call("POST", "/test", json={}) for webhook in webhooks))
             receiver.received.clear()
 
-        await round_of(10)
+        await round_of(times(5, whole=10))
         before = resident_bytes(app.server)
-        await round_of(40)
+        await round_of(times(20, whole=40))
         assert resident_bytes(app.server) - before < 20_000_000
 
 

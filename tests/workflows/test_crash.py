@@ -19,7 +19,7 @@ from tests.workflows import crashes
 from tests.workflows.nodes import Nodes
 from tests.workflows.test_agents import KEY, Model, agent, put, said
 
-RUNS = times(14, whole=60)
+RUNS = times(8, whole=60)
 # One execution may lose its process each time, and more often than this it fails.
 KILLS = MAX_RECOVERIES
 STEPS = [
@@ -92,8 +92,8 @@ async def test_a_frozen_process_changes_nothing_afterwards(tmp_path: Path):
 
 async def test_connections_to_the_database_are_cut_and_one_place_is_never_taken_twice(tmp_path: Path):
     async with Nodes.running(tmp_path, lease_seconds=crashes.LONG) as nodes:
-        await crashes.lose_database(nodes, times(6, whole=30), times(2, whole=6))
-        await crashes.one_place(nodes, times(8, whole=20))
+        await crashes.lose_database(nodes, times(3, whole=30), times(1, whole=6))
+        await crashes.one_place(nodes, times(4, whole=20))
 
 
 async def test_each_slot_of_fifty_schedules_runs_once_while_processes_are_killed(tmp_path: Path):
