@@ -29,7 +29,7 @@ from pilotis.db.embedded import find_binaries, running_address
 CLIENTS = 16
 FILL = """
     insert into {table} (__id, __created_at, __updated_at, name, note)
-    select gen_random_uuid(), now(), now(), md5(g::text), md5((g * 7)::text) || repeat(' and what follows', 10)
+    select uuidv7(), now(), now(), md5(g::text), md5((g * 7)::text) || repeat(' and what follows', 10)
     from generate_series(1, $1::int) g
 """
 
@@ -86,21 +86,22 @@ async def fill(place: Path, app: str, table: str, megabytes: int) -> int:
         await connection.execute(FILL.format(table=physical), 50_000)
         size: int = await connection.fetchval("select pg_database_size(current_database())")
         if size > megabytes << 20:
+            # Otherwise autovacuum changes all blocks once, at some moment between two backups.
+            await connection.execute("vacuum (freeze, analyze)")
             await connection.execute("checkpoint")
             await connection.close()
             return size
 
 
-async def change(place: Path, app: str, table: str) -> None:
-    """Change the rows of one block in a hundred."""
+async def change(place: Path, app: str, table: str, number: int) -> None:
+    """Change the rows of one block in a hundred, each time of others."""
     address = running_address(place / "postgres")
     assert address is not None
     connection = await asyncpg.connect(**address._asdict())
     physical = f"app_{app.replace('-', '')}.t_{table.replace('-', '')}"
     pages = f"(select relpages from pg_class where oid = '{physical}'::regclass)"
-    await connection.execute(
-        f"update {physical} set name = md5(name) where ctid < format('(%s,0)', {pages} / 100)::tid"
-    )
+    first, last = (f"format('(%s,0)', {pages} * {at} / 100)::tid" for at in (number, number + 1))
+    await connection.execute(f"update {physical} set name = md5(name) where ctid >= {first} and ctid < {last}")
     await connection.close()
 
 
@@ -150,12 +151,12 @@ def main() -> None:
         while waiting(place / "postgres").files:
             time.sleep(0.5)
         ours, plain, incremental = [], [], []
-        for _ in range(options.rounds):
+        for number in range(options.rounds):
             plain.append(plain_backup(place, Path(folder) / "plain.tar.gz"))
             began = time.perf_counter()
             done = json.loads(served.run("backup", "create", "--full", "--json"))
             ours.append(time.perf_counter() - began)
-            asyncio.run(change(place, app, table))
+            asyncio.run(change(place, app, table, number))
             while waiting(place / "postgres").files:
                 time.sleep(0.5)
             began = time.perf_counter()

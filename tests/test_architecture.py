@@ -22,7 +22,7 @@ BELOW = {
     "http": {"kit", "limits"},
     "limits": set[str](),
     "settings": {"limits", "kit"},
-    "tracing": {"kit", "db", "http"},
+    "tracing": {"kit", "db", "http", "blobs"},
     "security.master_key": {"kit", "settings"},
     "jobs": {"kit", "db", "http"},
     "events": {"kit", "db", "http", "jobs"},

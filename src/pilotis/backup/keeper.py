@@ -30,6 +30,7 @@ from pilotis.kit.scratch import remove_remains
 from pilotis.settings import Settings
 
 _PERIOD = 1.0
+_LOOKS = 10
 _LONGEST_PAUSE = 60.0
 _ELSEWHERE_SECONDS = 5.0
 _log = structlog.get_logger("pilotis.backup")
@@ -120,7 +121,14 @@ class Keeper:
             elif rehearsal.is_due():
                 self._begin("rehearsal", lambda: self._rehearse(place))
             if count < gaps.BATCH:
-                await asyncio.sleep(_PERIOD)
+                await self._pause(place)
+
+    async def _pause(self, place: Place) -> None:
+        """Wait for a second, or until there is log to ship: a backup waits for the log of its end."""
+        for _ in range(_LOOKS):
+            await asyncio.sleep(_PERIOD / _LOOKS)
+            if wal.is_waiting(place.cluster):
+                return
 
     async def _bound(self, data_dir: Path, *, is_away: bool) -> None:
         """Drop the log if more waits than may, or if it was dropped before and the store is still away."""

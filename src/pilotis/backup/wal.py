@@ -104,6 +104,11 @@ def shipping(cluster: Path) -> Generator[bool]:
         os.close(descriptor)
 
 
+def is_waiting(cluster: Path) -> bool:
+    """Whether a file is in the spool."""
+    return bool(_names(cluster))
+
+
 def waiting_segments(cluster: Path) -> dict[str, list[Path]]:
     """Return the segments in the spool by their names in lower case, each with the files that have it."""
     found: dict[str, list[Path]] = {}
