@@ -27,7 +27,7 @@ class Tree(NamedTuple):
         """Return what was added since `other`."""
         return Tree(self.python - other.python, self.postgres - other.postgres)
 
-    def per(self, count: int) -> Tree:
+    def per(self, count: float) -> Tree:
         """Return the figures divided by a number of requests."""
         return Tree(self.python / count, self.postgres / count)
 
