@@ -193,7 +193,6 @@ def same(shown: Any, real: Any, key: str = "") -> bool:
     return type(shown) is type(real) and shown == real
 
 
-@pytest.mark.share(0.4)
 @pytest.mark.skipif(
     not (shutil.which("curl") and shutil.which("bash")), reason="the guides' commands need curl and bash"
 )

@@ -113,7 +113,7 @@ def console(server: Server) -> dict[str, str]:
     return first_console_user(server)
 
 
-@pytest.mark.share(0.25)
+@pytest.mark.share(0.5)
 @pytest.mark.parametrize(("endpoint", "example"), EXAMPLES, ids=NAMES)
 def test_an_example_answers_what_it_shows(
     server: Server, console: dict[str, str], tmp_path: Path, endpoint: Endpoint, example: Example

@@ -306,7 +306,6 @@ IN_RESULTS = {"AdvancedEndpoints.batch"}
 CHOSEN_IDS = {"ContextEndpoints.read"}
 
 
-@pytest.mark.share(0.4)
 @pytest.mark.advisory("Kinto CHANGELOG l.563")
 @by_name(GUARDED)
 async def test_foreign_ids(endpoint: Endpoint, w: World):
