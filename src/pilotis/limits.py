@@ -65,6 +65,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Time for which a used refresh token gets the same successor again, from the successor's first use on."""
     invitation_days: App[Days] = 7
     """Lifetime of an invitation to an app."""
+    member_invitations: App[Count] = 200
+    """Open invitations of an app to become its member."""
     idempotency_hours: App[Annotated[int, msgspec.Meta(ge=1, le=7 * 24, extra={"unit": "hours"})]] = 24
     """Time for which a repeated request with an `Idempotency-Key` gets the first answer."""
     console_fresh_seconds: Annotated[int, msgspec.Meta(ge=0, le=366 * 24 * 3600, extra={"unit": "seconds"})] = 3600

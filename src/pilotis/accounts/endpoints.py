@@ -10,7 +10,6 @@ from pilotis.accounts.errors import (
     InvalidMailCodeError,
     LastWayInError,
     PasswordSetError,
-    TokenExpiredError,
 )
 from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.service import Proofs
@@ -38,6 +37,7 @@ from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.challenges.service import HEADER, ChallengeRequiredError
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
 from pilotis.members.hooks import HookFailedError, RejectedByHookError
+from pilotis.members.invitations.types import TokenExpiredError
 from pilotis.members.service import LoginDisabledError, NoPasswordError, SignUpClosedError, WrongPasswordError
 from pilotis.members.types import Account, Confirmation, DeletedAccount, SignedIn
 

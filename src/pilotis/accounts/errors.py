@@ -5,13 +5,6 @@ from __future__ import annotations
 from pilotis.kit.errors import ConflictError, UnauthorizedError
 
 
-class TokenExpiredError(UnauthorizedError):
-    """401: the token of a mailed link is unknown, used or expired; the answer does not say which."""
-
-    code = "TOKEN_EXPIRED"
-    message = "This link was used, has expired or does not exist. Ask for another one."
-
-
 class InvalidMailCodeError(UnauthorizedError):
     """401: a mailed code is wrong, used or expired, was entered wrongly too often, or has another ticket."""
 

@@ -15,6 +15,8 @@ from pilotis.accounts.identities.endpoints import OwnIdentityEndpoints
 from pilotis.accounts.identities.service import OwnIdentities
 from pilotis.accounts.imports.endpoints import ImportEndpoints
 from pilotis.accounts.imports.service import Imports
+from pilotis.accounts.invitations.endpoints import InvitedEndpoints, MemberInvitationEndpoints
+from pilotis.accounts.invitations.service import MemberInvitations
 from pilotis.accounts.mail_sign_in import MailSignIn
 from pilotis.accounts.mailing import Codes
 from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
@@ -32,6 +34,7 @@ from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.oauth.feature import OAuthFeature
 from pilotis.security.encryption.types import Purpose
+from pilotis.teams.feature import TeamsFeature
 
 
 class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
@@ -45,6 +48,8 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         PasskeyEndpoints,
         DeviceEndpoints,
         ImportEndpoints,
+        MemberInvitationEndpoints,
+        InvitedEndpoints,
         SignInCodeEndpoints,
         MemberSignInCodeEndpoints,
         OwnIdentityEndpoints,
@@ -66,6 +71,7 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
         ),
         "account_challenges": LeftOut("challenges last minutes"),
         "account_proofs": LeftOut("links and codes are for the server that sent them"),
+        "member_invitations": LeftOut("invitations are for the server that sent them"),
         "sign_in_tickets": LeftOut("tickets last minutes"),
     }
 
@@ -75,7 +81,12 @@ class AccountsFeature(Feature, frozen=True, kw_only=True, eq=False):
 
 
 def feature(
-    floor: Floor, members: MembersFeature, mail: MailFeature, apps: AppsFeature, oauth: OAuthFeature
+    floor: Floor,
+    members: MembersFeature,
+    mail: MailFeature,
+    apps: AppsFeature,
+    oauth: OAuthFeature,
+    teams: TeamsFeature,
 ) -> AccountsFeature:
     """Return the feature."""
     codes = Codes(floor.signing_keys)
@@ -109,7 +120,11 @@ def feature(
     reproofs = Reproofs(floor.database, members.members, mail.mails, floor.rate_limits, codes, passkeys)
     mailed = MailedFactors(floor.database, members.members, mail.mails, floor.rate_limits, codes, factors)
     imports = Imports(floor.database, members.members, oauth.links)
-    members.members.attach(proofs.claimed, end_of_email)
+    invitations = MemberInvitations(
+        floor.database, members.members, teams.teams, mail.mails, floor.rate_limits, floor.base_url
+    )
+    members.members.attach(proofs.claimed, end_of_email, claims.claim)
+    members.members.attach_invitations(invitations)
     return AccountsFeature(
         name="accounts",
         endpoints=[
@@ -120,6 +135,8 @@ def feature(
             PasskeyEndpoints(passkeys),
             DeviceEndpoints(Devices(floor.database, members.members, floor.sessions)),
             ImportEndpoints(imports),
+            MemberInvitationEndpoints(invitations),
+            InvitedEndpoints(invitations),
             SignInCodeEndpoints(oauth.social),
             OwnIdentityEndpoints(OwnIdentities(floor.database, members.members, oauth.links)),
             MemberSignInCodeEndpoints(oauth.social, apps.keyring.may_sign_in_members),

@@ -17,7 +17,7 @@ from asyncpg import Connection
 
 from pilotis.accounts import store
 from pilotis.accounts.claims import Claims
-from pilotis.accounts.errors import InvalidMailCodeError, TokenExpiredError
+from pilotis.accounts.errors import InvalidMailCodeError
 from pilotis.accounts.mailing import CODE_LIFETIME, Codes, write_within_budget
 from pilotis.accounts.store import NewProof, Proof
 from pilotis.accounts.types import EmailSignIn, EmailSignInConfirmation, EmailTicket
@@ -38,6 +38,7 @@ from pilotis.members.arrivals.service import is_about_profile
 from pilotis.members.arrivals.types import MemberRows
 from pilotis.members.gate.service import SecondFactorRequiredError, settled
 from pilotis.members.hooks import Passes
+from pilotis.members.invitations.types import TokenExpiredError
 from pilotis.members.service import EmailTakenError, LoginDisabledError, Members, require_open
 from pilotis.members.types import Method, SignedIn
 from pilotis.oauth.social.service import SocialLogin
@@ -198,7 +199,8 @@ class MailSignIn:
                 actor = Actor("member", unproven, client.request_id)
                 await self._claims.claim(connection, app, actor, unproven, proof.email, None)
             else:
-                require_open(app, "email")
+                invited = await self._members.invited(connection, app.app_id, proof.email)
+                require_open(app, "email", is_invited=invited)
                 is_new = True
                 nobody = Actor("public", None, client.request_id)
                 member_id = await self._members.join(
@@ -224,9 +226,9 @@ class MailSignIn:
         async with job.transaction() as connection:
             owner = await self._members.by_email(connection, job.app_id, folded(asked.email))
             is_known = owner is not None or await self._members.unproven(connection, app, folded(asked.email))
-            if (owner.is_active if owner else is_known or app.accounts.may_sign_up("email")) and (
-                app.accounts.email_code or app.accounts.email_link
-            ):
+            invited = await self._members.invited(connection, job.app_id, asked.email, lock=False)
+            may_join = is_known or app.accounts.may_sign_up("email", is_invited=invited)
+            if (owner.is_active if owner else may_join) and (app.accounts.email_code or app.accounts.email_link):
                 recipient = owner.email if owner else asked.email
                 language = (owner and owner.language) or asked.language or "en"
                 proof_id, link = uuid7(), mint(_PREFIX, job.app_id)

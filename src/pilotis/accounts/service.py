@@ -20,7 +20,6 @@ from pilotis.accounts.errors import (
     InvalidMailCodeError,
     LastWayInError,
     PasswordSetError,
-    TokenExpiredError,
 )
 from pilotis.accounts.mailing import CODE_LIFETIME, Codes, write_within_budget
 from pilotis.accounts.store import NewProof, Proof
@@ -43,6 +42,7 @@ from pilotis.kit.passwords import Passwords
 from pilotis.mail.service import Mails, NewMail, NoAddressError, Writer, require_address
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import password_version
+from pilotis.members.invitations.types import TokenExpiredError
 from pilotis.members.service import (
     EmailClaim,
     EmailTakenError,

@@ -1,10 +1,11 @@
-"""The periodic task of accounts: proofs and challenges expire."""
+"""The periodic task of accounts: proofs, challenges and invitations expire."""
 
 from __future__ import annotations
 
 from asyncpg import Connection
 
 from pilotis.accounts import store
+from pilotis.accounts.invitations.store import delete_old
 from pilotis.accounts.passkeys.store import delete_expired
 from pilotis.db.pool import Database
 from pilotis.jobs.kinds import Periodic
@@ -18,6 +19,8 @@ def periodic(database: Database) -> list[Periodic]:
 
     async def expire(connection: Connection) -> None:
         while await store.delete_expired(connection, _BATCH_SIZE) == _BATCH_SIZE:
+            pass
+        while await delete_old(connection, _BATCH_SIZE) == _BATCH_SIZE:
             pass
         await delete_expired(connection)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-SignUpPolicy = Literal["open", "closed"]
+SignUpPolicy = Literal["open", "invited", "closed"]
 SignUpMethod = Literal["password", "email", "social", "guest"]
 SIGN_UP_METHODS: tuple[SignUpMethod, ...] = get_args(SignUpMethod)
 LoginIdForm = Literal["any", "email"]
@@ -75,7 +75,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """An app's settings as they are stored, without those that have their default."""
 
     sign_up: SignUpPolicy = "open"
-    """Whether members may make themselves; the app's own side always may."""
+    """Whether members may make themselves, or only those who were invited; the app's own side always may."""
     sign_up_methods: tuple[SignUpMethod, ...] = SIGN_UP_METHODS
     """By which ways they may; who is a member already signs in by any."""
     login_id_form: LoginIdForm = "any"
@@ -106,9 +106,10 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     sign_up_fields: tuple[SignUpField, ...] = ()
     """What these rows take from the sign-up."""
 
-    def may_sign_up(self, method: SignUpMethod) -> bool:
-        """Whether somebody may become a member in this way."""
-        return self.sign_up == "open" and method in self.sign_up_methods
+    def may_sign_up(self, method: SignUpMethod, *, is_invited: bool = False) -> bool:
+        """Whether somebody may become a member in this way, who was perhaps invited."""
+        is_open = self.sign_up == "open" or (is_invited and self.sign_up == "invited")
+        return is_open and method in self.sign_up_methods
 
 
 DEFAULTS = AccountSettings()

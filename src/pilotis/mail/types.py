@@ -21,6 +21,7 @@ Purpose = Literal[
     "change_email",
     "address_changed",
     "security_notice",
+    "invitation",
     "team_invitation",
     "test",
     "message",

@@ -10,6 +10,7 @@ from pilotis.kit.languages import preferred
 from pilotis.members.challenges.service import HEADER, ChallengeRequiredError
 from pilotis.members.gate.service import MemberBannedError, MemberInactiveError, SecondFactorRequiredError
 from pilotis.members.hooks import HookFailedError, RejectedByHookError
+from pilotis.members.invitations.types import TokenExpiredError
 from pilotis.members.known_devices.service import HEADER as DEVICE_HEADER
 from pilotis.members.service import (
     InvalidCredentialsError,
@@ -56,6 +57,9 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
             LoginDisabledError,
             NotAGuestError,
             SignUpClosedError,
+            TokenExpiredError,
+            MemberInactiveError,
+            MemberBannedError,
             RejectedByHookError,
             HookFailedError,
             ChallengeRequiredError,
@@ -67,6 +71,9 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
         With a guest's access token as bearer, the guest becomes that member and keeps its id and its data.
 
         To `email` a code and a link are mailed that verify it. The answer is the same if it is another member's.
+
+        With the token of a mailed `invitation` its address is the member's, and verified, with the roles and the team
+        that it promises. The token works once.
         """
         await self._members.require_challenge(call.app, call.header(HEADER), "signup")
         return await self._members.sign_up(

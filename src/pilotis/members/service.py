@@ -57,6 +57,7 @@ from pilotis.members.gate.service import (
     settled,
 )
 from pilotis.members.hooks import Hooks, Passes, Verdict
+from pilotis.members.invitations.types import Invitations, Invited, TokenExpiredError
 from pilotis.members.known_devices.service import KnownDevices
 from pilotis.members.password_rules import PasswordRules
 from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
@@ -179,6 +180,24 @@ class EmailClaim(NamedTuple):
     network: str
 
 
+class _Joining(NamedTuple):
+    """A sign-up with a password, after all that is done before its transaction; `email` may be an invitation's."""
+
+    member_id: str
+    login_id: str
+    email: str | None
+    password_hash: str
+    given: Verdict
+    guest: MemberInfo | None
+    new: SignUp
+    agent: str | None
+    accepted: Language | None
+
+
+Claim = Callable[[Connection, AppInfo, Actor, str, str, str | None], Awaitable[None]]
+"""Gives a member its address and a password, or none, and ends all by which its earlier holder could come back."""
+
+
 class NoRobot(NamedTuple):
     """What a sign-in sends along against robots: a solved challenge, or the token of a device."""
 
@@ -213,6 +232,8 @@ class Members:
         self.password_rules = password_rules or PasswordRules(None, None)
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
         self._verified: Callable[[Connection, UUID, str], Awaitable[None]] | None = None
+        self._claim: Claim | None = None
+        self._invitations: Invitations | None = None
         self._eraser: Callable[[Connection, UUID, list[str]], Awaitable[None]] | None = None
         self.followers: list[Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]] = []
         """What is told of deleted members, each in the transaction of the deletion."""
@@ -241,12 +262,41 @@ class Members:
         self,
         claimed: Callable[[Connection, EmailClaim], Awaitable[None]],
         verified: Callable[[Connection, UUID, str], Awaitable[None]],
+        claim: Claim,
     ) -> None:
         """Set what mails a proof to an address that a sign-up names, and what ends all other claims of a verified one.
 
-        Both run in the transaction of their cause.
+        `claim` gives an account that never proved its address to who has proved it. All run in the transaction of their
+        cause.
         """
-        self._claimed, self._verified = claimed, verified
+        self._claimed, self._verified, self._claim = claimed, verified, claim
+
+    def attach_invitations(self, invitations: Invitations) -> None:
+        """Set what finds invitations."""
+        self._invitations = invitations
+
+    async def invited(self, connection: Connection, app_id: UUID, email: str | None, *, lock: bool = True) -> bool:
+        """Return whether an address has an open invitation, which `lock` keeps until the transaction ends."""
+        if self._invitations is None or email is None:
+            return False
+        return await self._invitations.by_email(connection, app_id, folded(email), lock=lock) is not None
+
+    async def _welcome(
+        self, connection: Connection, app_id: UUID, actor: Actor, member_id: str, email_folded: str
+    ) -> None:
+        """Let a member that has proved an address accept the address's invitation, if there is one."""
+        if self._invitations is not None:
+            invited = await self._invitations.by_email(connection, app_id, email_folded)
+            if invited is not None:
+                await self._invitations.accept(connection, app_id, actor, invited, member_id)
+
+    async def add_roles(
+        self, connection: Connection, app_id: UUID, actor: Actor, member_id: str, roles: Sequence[str]
+    ) -> None:
+        """Give a member roles beside those that it has."""
+        row = await store.add_roles(connection, app_id, member_id, roles)
+        if row is not None:
+            await self._events.emit_all(connection, app_id, [events.updated(actor, row, ["roles"])])
 
     async def sign_up(
         self,
@@ -260,20 +310,24 @@ class Members:
     ) -> SignedIn:
         """Create a member, or promote the given guest, which keeps its id and data; sign the member in.
 
-        To an `email` a proof is mailed, in the member's language, or the `accepted` one. Raises `LoginIdTakenError`,
-        `LoginDisabledError`, `NotAGuestError`, and what the app's hook does.
+        To an `email` a proof is mailed, in the member's language, or the `accepted` one. With an `invitation` its
+        address is verified: an account that was made for it and never proved it is claimed, and its earlier holder
+        keeps nothing. Raises `LoginIdTakenError`, `LoginDisabledError`, `NotAGuestError`, `TokenExpiredError`, what the
+        app's hook does, and what `Gate.examine` does for a claimed account.
         """
         if not app.allow_id_password_login:
             raise LoginDisabledError
-        require_open(app, "password")
+        invited = None if new.invitation is None else await self._by_token(app, new.invitation)
+        require_open(app, "password", is_invited=invited is not None)
         if guest is not None and not guest.is_guest:
             raise NotAGuestError
         if guest is not None and guest.impersonated:
             raise ImpersonationNotAllowedError
         check_password(new.password, app.limits)
         login_id = _login_id(app, new.login_id)
-        email = _claimed_address(app, new)
-        await self._require_free(app.app_id, login_id)
+        email = _claimed_address(app, new) if invited is None else _invited_address(app, new, invited)
+        if invited is None or folded(login_id) != invited.email_folded:
+            await self._require_free(app.app_id, login_id)
         personal = login_id, email, new.nickname
         await self.password_rules.require(app, new.password, "password", *personal)
         asked = _asked(login_id, email, new.nickname, "password", new.language or accepted)
@@ -294,40 +348,108 @@ class Members:
                 refresh_token=tokens.refresh_token,
             )
 
-        async def attempt(rows: MemberRows) -> SignedIn:
-            async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
-                name = nickname
-                if guest is None:
-                    await self._insert(connection, app, actor, member_id, login_id, password_hash, nickname)
-                    await self._give(connection, app, member_id, given)
-                else:
-                    promoted = await store.promote(connection, app.app_id, member_id, login_id, password_hash, nickname)
-                    if promoted is None:
-                        raise NotAGuestError
-                    name = promoted.nickname
-                    await self._give(connection, app, member_id, given)
-                    # The guest's tokens may be known to others; the member gets new ones.
-                    await self._sessions.revoke_all(connection, app.app_id, member_id)
-                    event = events.about(events.MEMBER_PROMOTED, actor, promoted)
-                    await self._events.emit_all(connection, app.app_id, [event])
-                newcomer = Newcomer(member_id, login_id, None, name, profile=new.profile)
-                await self._make_rows(connection, app, rows, newcomer, was_guest=guest is not None)
-                session_id = uuid7()
-                tokens = await self.gate.start(connection, app, member_id, ["password"], admission, agent, session_id)
-                if new.language is not None:
-                    await store.set_language(connection, app.app_id, member_id, new.language)
-                if email is not None and self._claimed is not None:
-                    network = one_client(client.address)
-                    claim = EmailClaim(app.app_id, member_id, session_id, email, new.language or accepted, network)
-                    await self._claimed(connection, claim)
-            return SignedIn(
-                member_id=member_id,
-                nickname=name,
-                access_token=tokens.access_token,
-                refresh_token=tokens.refresh_token,
-            )
+        joining = _Joining(member_id, login_id, email, password_hash, given, guest, new, agent, accepted)
 
-        return await self.arrivals.making(app, given.rows, attempt)
+        async def attempt(passes: Passes, rows: MemberRows) -> SignedIn | SecondFactorRequiredError:
+            async with _unique_login_id(), self._database.transaction(app.app_id) as connection:
+                if invited is not None:
+                    holder = await self._lock_invited(connection, app, new.invitation or "")
+                    if holder is not None:
+                        return await self._claim_invited(connection, app, client, holder, joining, passes)
+                return await self._join_with_password(connection, app, client, actor, joining, rows)
+
+        async def run(passes: Passes) -> SignedIn | SecondFactorRequiredError:
+            return await self.arrivals.making(app, given.rows, partial(attempt, passes))
+
+        try:
+            return settled(await self.hooks.passing(app, client, run))
+        except EmailTakenError:
+            # Another member has just verified the address, and has the invitation.
+            raise TokenExpiredError from None
+
+    async def _join_with_password(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        client: Client,
+        actor: Actor,
+        joining: _Joining,
+        rows: MemberRows,
+    ) -> SignedIn:
+        """Create a member, or make one of a guest, and sign it in; an invitation verifies its address."""
+        member_id, guest, new = joining.member_id, joining.guest, joining.new
+        name = joining.given.nickname or new.nickname
+        if guest is None:
+            await self._insert(connection, app, actor, member_id, joining.login_id, joining.password_hash, name)
+            await self._give(connection, app, member_id, joining.given)
+        else:
+            promoted = await store.promote(
+                connection, app.app_id, member_id, joining.login_id, joining.password_hash, name
+            )
+            if promoted is None:
+                raise NotAGuestError
+            name = promoted.nickname
+            await self._give(connection, app, member_id, joining.given)
+            # The guest's tokens may be known to others; the member gets new ones.
+            await self._sessions.revoke_all(connection, app.app_id, member_id)
+            await self._events.emit_all(connection, app.app_id, [events.about(events.MEMBER_PROMOTED, actor, promoted)])
+        verified = joining.email if new.invitation is not None else None
+        newcomer = Newcomer(member_id, joining.login_id, verified, name, profile=new.profile)
+        await self._make_rows(connection, app, rows, newcomer, was_guest=guest is not None)
+        if verified is not None:
+            # Whoever has chosen the password reads the address's mail.
+            await store.set_password(connection, app.app_id, member_id, joining.password_hash, by_mail=True)
+            await self.set_email(connection, app, actor, member_id, verified)
+        session_id, admission = uuid7(), self.gate.newcomer(app, email=verified)
+        tokens = await self.gate.start(connection, app, member_id, ["password"], admission, joining.agent, session_id)
+        if new.language is not None:
+            await store.set_language(connection, app.app_id, member_id, new.language)
+        if joining.email is not None and verified is None and self._claimed is not None:
+            network, language = one_client(client.address), new.language or joining.accepted
+            claim = EmailClaim(app.app_id, member_id, session_id, joining.email, language, network)
+            await self._claimed(connection, claim)
+        return SignedIn(
+            member_id=member_id,
+            nickname=name,
+            access_token=tokens.access_token,
+            refresh_token=tokens.refresh_token,
+        )
+
+    async def _by_token(self, app: AppInfo, token: str) -> Invited:
+        if self._invitations is None:
+            raise TokenExpiredError
+        return await self._invitations.by_token(self._database.of(app.app_id), app.app_id, token)
+
+    async def _lock_invited(self, connection: Connection, app: AppInfo, token: str) -> str | None:
+        """Lock an invitation, and before it the account whose login_id is its address and that never proved it.
+
+        Returns that account, None without one; raises `TokenExpiredError` if the invitation was used meanwhile.
+        """
+        assert self._invitations is not None
+        asked = await self._invitations.by_token(connection, app.app_id, token)
+        holder = await self.unproven(connection, app, asked.email_folded)
+        state = None if holder is None else await store.lock_account(connection, app.app_id, holder)
+        await self._invitations.by_token(connection, app.app_id, token, lock=True)
+        if holder is not None and (state is None or state.email is not None):
+            raise TokenExpiredError
+        return holder
+
+    async def _claim_invited(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        client: Client,
+        member_id: str,
+        joining: _Joining,
+        passes: Passes,
+    ) -> SignedIn | SecondFactorRequiredError:
+        """Give an account to who was invited to its address, with a new password, and sign in; see `Gate.admit`."""
+        assert self._claim is not None
+        assert joining.email is not None
+        actor = Actor("member", member_id, client.request_id)
+        await self._claim(connection, app, actor, member_id, joining.email, joining.password_hash)
+        entrant = await self.gate.lock(connection, app.app_id, member_id)
+        return await self.gate.admit(connection, app, actor, entrant, ["password"], joining.agent, passes=passes)
 
     async def _make_rows(
         self, connection: Connection, app: AppInfo, rows: MemberRows, newcomer: Newcomer, *, was_guest: bool = False
@@ -557,7 +679,7 @@ class Members:
         is_new = member_id is None
         asked = _asked(None, email, nickname, provider, None)
         if member_id is None:
-            require_open(app, "social")
+            require_open(app, "social", is_invited=await self.invited(connection, app.app_id, email))
             given = passes.sign_up(app, asked)
             member_id = uuid7_text()
             await self._insert(connection, app, actor, member_id, None, None, given.nickname or nickname)
@@ -567,7 +689,7 @@ class Members:
         entrant = await self.gate.lock(connection, app.app_id, member_id)
         if entrant.is_guest:
             self.gate.examine(app, entrant, ["social"])
-            require_open(app, "social")
+            require_open(app, "social", is_invited=await self.invited(connection, app.app_id, email))
             given = passes.sign_up(app, asked)
             name = given.nickname or entrant.nickname or nickname
             row = await store.promote(connection, app.app_id, member_id, None, None, name)
@@ -583,6 +705,8 @@ class Members:
             if owner is None and app.accounts.email_verification != "off":
                 await self.set_email(connection, app, actor, member_id, email)
                 entrant = msgspec.structs.replace(entrant, email=email)
+            elif owner is None:
+                await self._welcome(connection, app.app_id, actor, member_id, folded(email))
         entered = await self.gate.admit(
             connection,
             app,
@@ -831,6 +955,7 @@ class Members:
             await store.set_email(connection, app.app_id, member_id, email, folded(email))
         newcomer = Newcomer(member_id, login_id, email, given.nickname, profile=profile)
         await self._make_rows(connection, app, rows, newcomer)
+        await self._welcome(connection, app.app_id, actor, member_id, folded(email))
         return member_id
 
     async def hand_over(
@@ -855,6 +980,7 @@ class Members:
         await self.gate.end_tickets(connection, app.app_id, member_id)
         await self._events.emit_all(connection, app.app_id, changes)
         await record(connection, app.app_id, actor, "member.claim", member_id)
+        await self._welcome(connection, app.app_id, actor, member_id, folded(email))
 
     async def reprove(
         self, connection: Connection, app: AppInfo, member: MemberInfo, method: Method, level: int
@@ -909,6 +1035,7 @@ class Members:
         await self._events.emit_all(connection, app.app_id, [events.updated(actor, row, ["email"])])
         await self._sessions.complete(connection, app.app_id, member_id, "email")
         await record(connection, app.app_id, actor, "member.verify_email", member_id)
+        await self._welcome(connection, app.app_id, actor, member_id, folded(email))
 
     async def reset_password(
         self, connection: Connection, app: AppInfo, actor: Actor, member_id: str, password_hash: str
@@ -1128,11 +1255,15 @@ def _require_visible(login_id: str) -> None:
         raise invalid("login_id", f"A login_id has no bidirectional or zero-width characters, such as {code}.")
 
 
-def require_open(app: AppInfo, method: SignUpMethod) -> None:
-    """Raise `SignUpClosedError` if members of the app do not make themselves in this way."""
-    if not app.accounts.may_sign_up(method):
-        is_closed = app.accounts.sign_up == "closed"
-        raise SignUpClosedError(None if is_closed else f"Nobody can sign up for this app {_WAYS[method]}.")
+def require_open(app: AppInfo, method: SignUpMethod, *, is_invited: bool = False) -> None:
+    """Raise `SignUpClosedError` if members of the app, perhaps invited, do not make themselves in this way."""
+    if app.accounts.may_sign_up(method, is_invited=is_invited):
+        return
+    if app.accounts.sign_up == "closed":
+        raise SignUpClosedError
+    if app.accounts.sign_up == "invited" and not is_invited:
+        raise SignUpClosedError("Only who was invited can sign up for this app.")
+    raise SignUpClosedError(f"Nobody can sign up for this app {_WAYS[method]}.")
 
 
 def _login_id(app: AppInfo, text: str) -> str:
@@ -1163,6 +1294,16 @@ def _claimed_address(app: AppInfo, new: SignUp) -> str | None:
     if new.email is None and app.accounts.email_verification == "required":
         raise invalid("email", "email: this app requires an e-mail address.", "REQUIRED")
     return new.email
+
+
+def _invited_address(app: AppInfo, new: SignUp, invited: Invited) -> str:
+    """Return the address of an invitation; raises a validation error for a sign-up that names another one."""
+    message = "the invitation is for another address."
+    if new.email is not None and folded(new.email) != invited.email_folded:
+        raise invalid("email", f"email: {message}", "NOT_ACCEPTED")
+    if app.accounts.login_id_form == "email" and folded(new.login_id) != invited.email_folded:
+        raise invalid("login_id", f"login_id: {message}", "NOT_ACCEPTED")
+    return invited.email
 
 
 def _normalised(login_id: str, max_length: int) -> str:

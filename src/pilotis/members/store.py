@@ -632,6 +632,23 @@ async def set_facts(
     )
 
 
+async def add_roles(connection: Connection, app_id: UUID, member_id: str, roles: Sequence[str]) -> MemberData | None:
+    """Give a member roles beside those that it has, and return it; None if it has all of them."""
+    row = await connection.fetchrow(
+        f"""
+        update pilotis.members
+        set roles = roles || array(select role from unnest($3::text[]) role where role <> all(roles)),
+            updated_at = now()
+        where app_id = $1 and member_id = $2 and not roles @> $3::text[]
+        returning {_ITEM}
+        """,
+        app_id,
+        member_id,
+        roles,
+    )
+    return None if row is None else MemberData(**row)
+
+
 async def set_active(connection: Connection, app_id: UUID, member_id: str, is_active: bool) -> None:
     """Activate or deactivate a member."""
     await connection.execute(

@@ -35,7 +35,8 @@ class SignUp(msgspec.Struct, forbid_unknown_fields=True):
     """A new member. The login_id is normalised to NFC and compared exactly.
 
     To `email` a code and a link are mailed that verify it, in `language` or the one that the request accepts. `profile`
-    says what the app's `sign_up_fields` ask for.
+    says what the app's `sign_up_fields` ask for. `invitation` is the token of a mailed invitation: its address is the
+    member's, and verified, so that no other `email` is accepted.
     """
 
     login_id: LoginId
@@ -44,6 +45,7 @@ class SignUp(msgspec.Struct, forbid_unknown_fields=True):
     email: Email | None = None
     language: Language | None = None
     profile: Profile = {}
+    invitation: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
 
 
 class SignIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -26,6 +26,8 @@ class TeamsFeature(Feature, frozen=True, kw_only=True, eq=False):
         "team_invitations": LeftOut("invitations are for the server that sent them"),
     }
 
+    teams: Teams
+
 
 def feature(floor: Floor, members: MembersFeature, mail: MailFeature) -> TeamsFeature:
     """Return the feature."""
@@ -35,4 +37,5 @@ def feature(floor: Floor, members: MembersFeature, mail: MailFeature) -> TeamsFe
         endpoints=[TeamEndpoints(teams), TeamAdministration(teams)],
         event_types=EVENT_TYPES,
         periodic=periodic(floor.database),
+        teams=teams,
     )

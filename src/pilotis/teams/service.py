@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -328,6 +328,28 @@ class Teams:
             joined = await store.own(connection, app_id, row.team_id, member_id)
         assert joined is not None
         return _own(joined)
+
+    async def lock(self, connection: Connection, app_id: UUID, team_id: UUID) -> bool:
+        """Lock a team until the transaction ends; False if there is none."""
+        return await store.lock(connection, app_id, team_id)
+
+    async def name(self, app_id: UUID, team_id: UUID) -> str | None:
+        """Return what a team is called; None if there is none."""
+        team = await store.read(self._database.of(app_id), app_id, team_id)
+        return None if team is None else team.name
+
+    async def welcome(
+        self, connection: Connection, app_id: UUID, actor: Actor, team_id: UUID, member_id: str, roles: Sequence[str]
+    ) -> None:
+        """Add a member that the app has invited to a team, in the caller's transaction.
+
+        Who is in it keeps its roles. A team that is deleted or full is left out, and so is one too many of the member.
+        """
+        if not await store.lock(connection, app_id, team_id):
+            return
+        if await store.member(connection, app_id, team_id, member_id) is None:
+            with suppress(TeamFullError, TooManyTeamsError):
+                await self._put(connection, app_id, actor, team_id, member_id, roles)
 
     async def _open(self, connection: Any, app_id: UUID, token: str) -> StoredInvitation:
         found = None

@@ -1,0 +1,1 @@
+"""Invitations to become a member of an app."""

@@ -1,0 +1,1 @@
+"""What sign-ups ask of invitations, which `pilotis.accounts.invitations` answers."""
