@@ -100,6 +100,7 @@ WITHOUT = {
     },
     "for the account pages, or by `request`": {
         "acceptTeamInvitation",
+        "checkMemberInvitation",
         "completeEmailSignIn",
         "completePasskeySignIn",
         "completeSecondFactor",

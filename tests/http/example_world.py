@@ -117,6 +117,7 @@ _NEEDED = {
     "listOauthKeys": "OAUTH_KEY",
     **dict.fromkeys(["listSocialProviders", "deleteSocialProvider"], "SOCIAL_PROVIDER"),
     "listInvitations": "INVITATION_ID",
+    "listMemberInvitations": "MEMBER_INVITATION_ID",
     "listMails": "MAIL_ID",
     "createSignInCode": "SIGNED_IN_URL",
     **dict.fromkeys(["createReauthentication", "createMemberReset"], "PASSWORD_TOKEN"),
@@ -346,6 +347,16 @@ class World:
     @property
     def team_invitation_token(self) -> str:
         return str(self._team_invitation["token"])
+
+    @cached_property
+    def member_invitation_id(self) -> str:
+        body = {"email": "linus@example.com", "roles": ["author"]}
+        return str(self._of_app("POST", "/members/invitations", body)["invitation_id"])
+
+    @property
+    def member_invitation_token(self) -> str:
+        assert self.member_invitation_id
+        return self._token("invitation")
 
     def _token(self, purpose: str) -> str:
         """The token of the newest mail of a purpose that is in the mailbox."""

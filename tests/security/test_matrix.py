@@ -415,8 +415,8 @@ PAST_THE_GATE |= {f"PasskeyEndpoints.{name}": 403 for name in ("begin_sign_in", 
 PAST_THE_GATE |= {"FactorEndpoints.begin_second_factor": 403}
 # No authenticator has signed what the body says.
 PAST_THE_GATE |= {"UserPasskeyEndpoints.add": 401, "UserPasskeyEndpoints.sign_in": 401}
-# The token in its body is that of no invitation.
-PAST_THE_GATE |= {"TeamEndpoints.accept": 404}
+# The token in their body is that of no invitation.
+PAST_THE_GATE |= {"TeamEndpoints.accept": 404, "InvitedEndpoints.look": 401}
 # Their page has no metadata.
 PAST_THE_GATE |= {"PageMetaEndpoints.get": 404, "PageMetaEndpoints.remove": 404}
 

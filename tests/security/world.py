@@ -684,6 +684,18 @@ async def _team_id(operator: Operator, tenant: Tenant, _: Endpoint) -> str:
     return str(team_id)
 
 
+async def _member_invitation_id(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> str:
+    invitation_id = uuid7()
+    query = """
+        insert into pilotis.member_invitations
+            (app_id, invitation_id, token_hash, email, email_folded, roles, team_roles, expires_at)
+        values ($1, $2, $3, $4, $4, '{}', '{}', now() + interval '1 day')
+    """
+    address = f"invited-{invitation_id}@example.com"
+    await operator.database.execute(query, UUID(tenant.app.app_id), invitation_id, invitation_id.bytes, address)
+    return str(invitation_id)
+
+
 async def _team_invitation(operator: Operator, tenant: Tenant, endpoint: Endpoint) -> tuple[str, str]:
     """The id and the token of an open invitation to the team of `_team_id`."""
     app_id, minted, invitation_id = UUID(tenant.app.app_id), mint("ti_", UUID(tenant.app.app_id)), uuid7()
@@ -754,6 +766,7 @@ PROVIDERS: dict[str, Provider] = {
     "purpose": _purpose,
     "language": _language,
     "team_id": _team_id,
+    "member_invitation_id": _member_invitation_id,
     "team_invitation_id": _team_invitation_id,
     "team_invitation_token": _team_invitation_token,
 }
@@ -973,6 +986,7 @@ def _particulars(tenant: Tenant, given: dict[str, str]) -> dict[str, Json]:
         "TriggerEndpoints.create": {"type": "schedule", "cron": "0 4 * * *"},
         "TriggerEndpoints.change": {"cron": "0 5 * * *"},
         "EventTypeEndpoints.publish": {"event_type": "order.created", "data": {}},
+        "MemberInvitationEndpoints.create": {"email": f"invited-{uuid7()}@example.com"},
         "InvitationEndpoints.create": {"email": "invited@example.com", "role": "viewer"},
         "MailEndpoints.replace_settings": {"smtp_url": "smtp://localhost:9", "mail_from": "club@example.com"},
         "MemberAdministrationEndpoints.impersonate": {"reason": "Ticket 17"},

@@ -128,7 +128,7 @@ declare namespace Api {
     expires_at: string | null;
   }
   interface AppAccountSettings {
-    sign_up: "closed" | "open";
+    sign_up: "closed" | "invited" | "open";
     sign_up_methods: Array<"email" | "guest" | "password" | "social">;
     login_id_form: "any" | "email";
     email_verification: "off" | "optional" | "required";
@@ -1279,6 +1279,11 @@ declare namespace Api {
     limit: number;
     offset: number;
   }
+  interface InvitedAddress {
+    email: string;
+    team: string | null;
+    expires_at: string;
+  }
   interface InvitedTo {
     team_id: string;
     name: string;
@@ -1500,7 +1505,7 @@ declare namespace Api {
     server_from: string | null;
   }
   interface MailTemplate {
-    purpose: "address_changed" | "address_in_use" | "change_email" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
+    purpose: "address_changed" | "address_in_use" | "change_email" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1511,7 +1516,7 @@ declare namespace Api {
     variables: Array<string>;
   }
   interface MailTemplateItem {
-    purpose: "address_changed" | "address_in_use" | "change_email" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
+    purpose: "address_changed" | "address_in_use" | "change_email" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1554,6 +1559,23 @@ declare namespace Api {
     email_verified: boolean;
     linked_at: string;
     last_used_at: string;
+  }
+  interface MemberInvitation {
+    invitation_id: string;
+    email: string;
+    roles: Array<string>;
+    team_id: string | null;
+    team_roles: Array<string>;
+    language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh" | null;
+    state: "accepted" | "expired" | "open" | "revoked";
+    created_at: string;
+    expires_at: string;
+  }
+  interface MemberInvitationPage {
+    data: Array<MemberInvitation>;
+    total_count: number;
+    limit: number;
+    offset: number;
   }
   interface MemberItem {
     member_id: string;
@@ -1808,7 +1830,7 @@ declare namespace Api {
     endpoints?: Endpoints | null;
   }
   interface PublicAccountSettings {
-    sign_up: "closed" | "open";
+    sign_up: "closed" | "invited" | "open";
     sign_up_methods: Array<"email" | "guest" | "password" | "social">;
     login_id_form: "any" | "email";
     email_verification: "off" | "optional" | "required";
@@ -2958,6 +2980,7 @@ declare namespace Api {
     "DELETE /v1/apps/{}/mail-settings": DeletedMailSettings;
     "DELETE /v1/apps/{}/mail-templates/{}/{}": DeletedMailTemplate;
     "DELETE /v1/apps/{}/mail/suppressions/{}": DeletedSuppression;
+    "DELETE /v1/apps/{}/members/invitations/{}": Deleted;
     "DELETE /v1/apps/{}/members/{}": MemberResult;
     "DELETE /v1/apps/{}/members/{}/consents/{}": Disconnected;
     "DELETE /v1/apps/{}/members/{}/factors": DeletedAccount;
@@ -3086,6 +3109,8 @@ declare namespace Api {
     "GET /v1/apps/{}/mail/suppressions": SuppressionPage;
     "GET /v1/apps/{}/mail/{}": Mail;
     "GET /v1/apps/{}/members": MemberPage;
+    "GET /v1/apps/{}/members/invitations": MemberInvitationPage;
+    "GET /v1/apps/{}/members/invitations/{}": MemberInvitation;
     "GET /v1/apps/{}/members/{}": MemberRecord;
     "GET /v1/apps/{}/members/{}/consents": ConnectionPage;
     "GET /v1/apps/{}/members/{}/export": undefined;
@@ -3249,6 +3274,7 @@ declare namespace Api {
     "POST /v1/apps/{}/mail/{}/retry": MailItem;
     "POST /v1/apps/{}/members": MemberRecord;
     "POST /v1/apps/{}/members/import": ImportedMembers;
+    "POST /v1/apps/{}/members/invitations": MemberInvitation;
     "POST /v1/apps/{}/members/{}/impersonate": ImpersonationToken;
     "POST /v1/apps/{}/members/{}/mail-reset": Confirmation;
     "POST /v1/apps/{}/members/{}/sign-in-code": MemberSignInCode;
@@ -3323,6 +3349,7 @@ declare namespace Api {
     "POST /v1/public/app-members/export/download": undefined;
     "POST /v1/public/app-members/id-token-sign-in": SignedIn;
     "POST /v1/public/app-members/invitations/accept": OwnTeam;
+    "POST /v1/public/app-members/invitations/read": InvitedAddress;
     "POST /v1/public/app-members/me/email": EmailTicket;
     "POST /v1/public/app-members/me/email/confirm": Account;
     "POST /v1/public/app-members/me/export": ExportTicket;

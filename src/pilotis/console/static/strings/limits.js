@@ -209,6 +209,7 @@ export const LIMITS = [
     title: ["Keeping and administration", "보관과 관리"],
     limits: {
       invitation_days: ["Lifetime of an invitation", "초대의 수명"],
+      member_invitations: ["Open invitations of members", "열려 있는 회원 초대"],
       password_reset_seconds: ["Lifetime of a link to reset a password", "비밀번호 재설정 링크의 수명"],
       trash_tables: ["Tables in the trash", "휴지통의 테이블"],
       trash_columns: ["Columns of a table in the trash", "휴지통의 테이블 열"],
