@@ -227,6 +227,62 @@ async def test_who_was_invited_to_a_team_by_mail_signs_in_and_joins(server: Serv
         assert [one["team_id"] for one in (await client.get(f"{MEMBERS}/teams")).json()["teams"]] == [team]
 
 
+async def test_who_was_invited_to_the_app_chooses_a_password_and_is_signed_in(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    await app.table({"username": {"type": "string", "required": True}}, title="profiles")
+    data = {"username": {"$input": "username", "label": "User name"}}
+    on_sign_up = [{"table": "profiles", "data": data}]
+    await settings(app, sign_up="invited", on_sign_up=on_sign_up, methods={"email_code": True})
+    async with owner_of(app).client(app) as console:
+        team = (await console.post("/teams", json={"name": "<b>Night owls</b>"})).json()["team_id"]
+        body = {"email": "bob@example.com", "roles": ["author"], "team_id": team}
+        assert (await console.post("/members/invitations", json=body)).status_code == 201
+    (mail,) = await mails(app, 1, purpose="invitation")
+    async with visit(mail["link"]) as page:
+        await expect(page.get_by_text("You are invited with the address bob@example.com.")).to_be_visible()
+        await expect(page.get_by_text("You also join the team “<b>Night owls</b>”.")).to_be_visible()
+        await expect(page.get_by_label("Login ID")).to_have_value("bob@example.com")
+        # The link stays good until it is used, and is not in the address.
+        assert "mi_" not in page.url
+        assert await obstacles(page, axe) == []
+        await pictures(page, "account-join")
+        await page.get_by_label("User name").fill("bob")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Create account")
+        await expect(page.get_by_text("Signed in as bob@example.com")).to_be_visible()
+    signed_in = (await sign_in(app, "bob@example.com", PASSWORD)).json()
+    own = await account(app, signed_in["access_token"])
+    assert (own["email"], own["roles"], own["language"]) == ("bob@example.com", ["author"], "en")
+    async with visit(mail["link"]) as page:
+        await expect(page.get_by_role("status")).to_contain_text("This link was used or has expired.")
+        await expect(page.get_by_label("Password")).not_to_be_visible()
+        await pictures(page, "account-join-used")
+    assert (await call(app, "GET", "/members/invitations"))["data"][0]["state"] == "accepted"
+
+
+async def test_who_was_invited_where_nobody_has_a_password_signs_in_by_mail(
+    server: Server, app: App, visit: Opening
+) -> None:
+    await settings(
+        app, sign_up="invited", sign_up_methods=["email"], login_id_form="email", methods={"email_code": True}
+    )
+    async with owner_of(app).client(app) as console:
+        assert (await console.post("/members/invitations", json={"email": "bob@example.com"})).status_code == 201
+    (mail,) = await mails(app, 1)
+    async with visit(mail["link"]) as page:
+        await expect(page.get_by_text("You are invited with the address bob@example.com.")).to_be_visible()
+        await expect(page.get_by_label("Password")).not_to_be_visible()
+        await press(page, "Sign in by mail")
+        await expect(page.get_by_label("E-mail address")).to_have_value("bob@example.com")
+        await press(page, "Send the mail")
+        await expect(page.get_by_label("Code")).to_be_visible()
+        (code_mail,) = await mails(app, 1, purpose="sign_in")
+        await page.get_by_label("Code").fill(code_mail["code"])
+        await press(page, "Sign in")
+        await expect(page.get_by_text("Signed in as bob@example.com")).to_be_visible()
+
+
 async def fill_in(page: Page, login: str, password: str = PASSWORD) -> None:
     await page.get_by_label("Login ID or e-mail address").fill(login)
     await page.get_by_label("Password").fill(password)

@@ -3,7 +3,7 @@
 (() => {
   /**
    * @typedef {{password: boolean, email_code: boolean, email_link: boolean, passkey_origins: string[],
-   *   sign_up: boolean, login_id_form: "any" | "email", email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required",
+   *   sign_up: boolean, invited: boolean, login_id_form: "any" | "email", email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required",
    *   challenge_on: string[], fields: Field[]}} Settings
    * @typedef {{name: string, label: string, type: string, is_required: boolean}} Field
    * @typedef {{page: string, app: string, public_key: string | null, language: string, texts: Record<string, string>,
@@ -37,9 +37,10 @@
   const sections = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-page]")]);
   const forms = /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-form]"));
   // Sections that are not shown are not in the document.
-  const [codeText, mailedText, who, address, ownLabel, ownPassword, deny, invited, noFactor] = [
+  const [codeText, mailedText, mailed, who, address, ownLabel, ownPassword, deny, invited, noFactor] = [
     "code-text",
     "mailed-text",
+    "mailed",
     "who",
     "address",
     "own-label",
@@ -48,6 +49,7 @@
     "invited",
     "no-factor",
   ].map($);
+  const [joining, joinLogin, joinLabel] = ["joining", "join-login", "join-login-label"].map($);
   const [connected, identityList] = ["connected", "identities"].map($);
   const [factorState, factorPart, passkeyPart, ownPasskeys, devices, qr, key, codes] = [
     "factor-state",
@@ -91,7 +93,9 @@
   // Where a member goes that has signed in.
   // The part of the account that the page was opened for.
   let part = came.part;
-  const home = data.page === "invite" && linkToken ? "invite" : isSent ? "back" : "account";
+  // Who is invited to the app has no account yet, unlike who is invited to a team.
+  const isNew = data.page === "invite" && linkToken.startsWith("mi_");
+  const home = data.page === "invite" && linkToken && !isNew ? "invite" : isSent ? "back" : "account";
   if (linkToken) history.replaceState(null, "", location.pathname + location.search);
 
   let token = "";
@@ -251,6 +255,7 @@
 
   /** Go to a section that has an address of its own. @param {string} name */
   function go(name) {
+    if (name === "invite" && isNew && !token) return join();
     if (["account", "invite"].includes(name) && !token) name = "sign-in";
     if (!location.pathname.endsWith(`/${name}`)) history.pushState(null, "", name + location.search);
     show(name);
@@ -583,6 +588,29 @@
     invited.textContent = texts.invited_by.replace("{team}", name);
   }
 
+  /** Show what somebody is invited to who has no account yet; this uses nothing up. */
+  function join() {
+    show("join");
+    if (!data.public_key) return;
+    run(async () => {
+      try {
+        const { email, team } = await call("POST", `${MEMBERS}/invitations/read`, { token: linkToken });
+        const sentences = [texts.member_text.replace("{email}", () => email)];
+        if (team) sentences.push(texts.member_team.replace("{team}", () => team));
+        if (!formOf("join").hidden) sentences.push(texts.member_password);
+        joining.textContent = sentences.join(" ");
+        // As what the forms go back to.
+        joinLogin.setAttribute("value", email);
+        joinLogin.readOnly = settings.login_id_form === "email";
+        mailed.setAttribute("value", email);
+      } catch (error) {
+        formOf("join").hidden = formOf("join-by-mail").hidden = true;
+        throw error;
+      }
+      $("status").replaceChildren();
+    });
+  }
+
   /** @param {string} name */
   const formOf = (name) => /** @type {HTMLFormElement} */ ([...forms].find((form) => form.dataset.form === name));
 
@@ -629,6 +657,12 @@
       if (email) askForCode(email);
       else await arrive();
     },
+    join: async ({ login_id, password }) => {
+      const body = { login_id, password, language: data.language, invitation: linkToken, ...profileOf(formOf("join")) };
+      token = (await call("POST", `${MEMBERS}/signup`, body)).access_token;
+      await arrive();
+    },
+    "join-by-mail": async () => show("mail"),
     code: async ({ code }) => {
       await call("POST", `${MEMBERS}/me/email/confirm`, ticket ? { code, ticket } : { code });
       await arrive();
@@ -764,16 +798,17 @@
   addEventListener("hashchange", () => location.reload());
   addEventListener("popstate", () => go(location.pathname.split("/").pop() || "sign-in"));
 
-  for (const form of [formOf("sign-up"), formOf("profile")])
+  for (const form of [formOf("sign-up"), formOf("profile"), formOf("join")])
     addFields(/** @type {HTMLElement} */ (form.querySelector("[data-fields]")), form.dataset.form || "");
   formOf("sign-in").hidden = $("to-forgot").hidden = !settings.password;
-  formOf("to-mail").hidden = !settings.email_code && !settings.email_link;
+  formOf("to-mail").hidden = formOf("join-by-mail").hidden = !settings.email_code && !settings.email_link;
+  formOf("join").hidden = !settings.invited || !settings.password;
   formOf("passkey-sign-in").hidden = !hasPasskeys;
   for (const place of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-vendors]")))
     addVendors(place);
   const isLogin = settings.login_id_form === "email";
   if (isLogin) {
-    $("new-login-label").textContent = texts.address;
+    $("new-login-label").textContent = joinLabel.textContent = texts.address;
     $("new-login").type = "email";
   } else if (settings.email_verification === "required") {
     $("new-email").required = true;

@@ -100,6 +100,7 @@ def _settings(app: AppInfo, origin: str) -> dict[str, object]:
         "email_link": accounts.email_link,
         "passkey_origins": origins if accounts.passkey else [],
         "sign_up": accounts.may_sign_up("password"),
+        "invited": accounts.may_sign_up("password", is_invited=True),
         "login_id_form": accounts.login_id_form,
         "email_verification": accounts.email_verification,
         "second_factor": accounts.second_factor,

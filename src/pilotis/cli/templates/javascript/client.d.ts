@@ -353,8 +353,8 @@ export interface SessionStorage {
 }
 /** The member who is signed in. Tokens are renewed, stored and shared with other tabs by the client. */
 export interface Members {
-  /** `profile` says what the app's `sign_up_fields` ask for. */
-  signUp(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string; profile?: JsonObject }): Promise<Session & { nickname: string | null }>;
+  /** `profile` says what the app's `sign_up_fields` ask for, `invitation` is the token of a mailed invitation. */
+  signUp(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string; profile?: JsonObject; invitation?: string }): Promise<Session & { nickname: string | null }>;
   signIn(data: { login_id: string; password: string }): Promise<Session & { nickname: string | null }>;
   /**
    * Leaves this page for the app's account pages, which send the browser back signed in. The next client takes the session
@@ -365,7 +365,7 @@ export interface Members {
   /** Signs in as a new guest. */
   guest(): Promise<Session>;
   /** Makes the guest who is signed in a member, who keeps its rows. */
-  promote(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string; profile?: JsonObject }): Promise<Session & { nickname: string | null }>;
+  promote(data: { login_id: string; password: string; nickname?: string; email?: string; language?: string; profile?: JsonObject; invitation?: string }): Promise<Session & { nickname: string | null }>;
   signOut(): Promise<void>;
   /** The session that is stored, or null: without a request. */
   session(): Promise<Session | null>;
