@@ -28,6 +28,7 @@ SCREENS = {
     "new-view": "/views/new",
     "members": "/members",
     "teams": "/teams",
+    "invitations": "/invitations",
     "files": "/files",
     "sites": "/sites",
     "functions": "/functions",

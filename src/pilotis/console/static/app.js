@@ -25,6 +25,7 @@ const SCREENS = /** @type {[string, () => Promise<unknown>][]} */ ([
   ["/apps/:app/views/:view", () => import("./screens/view.js")],
   ["/apps/:app/members", () => import("./screens/members.js")],
   ["/apps/:app/teams", () => import("./screens/teams.js")],
+  ["/apps/:app/invitations", () => import("./screens/invitations.js")],
   ["/apps/:app/files", () => import("./screens/files.js")],
   ["/apps/:app/files/:storage", () => import("./screens/files.js")],
   ["/apps/:app/sites", () => import("./screens/sites.js")],

@@ -67,7 +67,7 @@ export function AccountSettings() {
         ${choice("sign_up")} ${choice("login_id_form")} ${choice("email_verification")} ${choice("second_factor")}
         ${choice("on_member_delete")} ${choice("impersonation")}
       </div>
-      ${data.sign_up === "open" && html`<fieldset class="field">
+      ${data.sign_up !== "closed" && html`<fieldset class="field">
         <legend class="label">${words.ways}</legend>
         ${WAYS.map(
           (way) => html`<label key=${way} class="check" title=${why() || undefined}>

@@ -4,10 +4,8 @@ import { t } from "../strings/index.js";
 import { may } from "../state/app.js";
 import { Editor } from "../ui/editor.js";
 import { parse } from "../grid/values.js";
+import { rolesOf } from "../ui/roles.js";
 import { Button, Code, FormDialog, Pill, TextField } from "../ui/widgets.js";
-
-const MAX_ROLES = 20;
-const ROLE = /^[a-z0-9_-]{1,64}$/;
 
 /** @typedef {{roles: string[], claims: Record<string, unknown>}} Facts */
 
@@ -35,15 +33,8 @@ export function MemberFacts({ member, save }) {
 function EditFacts({ known, save, onClose }) {
   const [typed, setTyped] = useState(known.roles.join(" "));
   const [text, setText] = useState(JSON.stringify(known.claims, null, 2));
-  const roles = [...new Set(typed.split(/[\s,]+/).filter(Boolean))];
+  const { roles, wrong: wrongRoles } = rolesOf(typed);
   const { value, wrong } = parse(text, { name: "claims", type: "object", required: true, encrypted: false });
-  const noRole = roles.find((role) => !ROLE.test(role));
-  const wrongRoles =
-    noRole !== undefined
-      ? t.members.noSuchRole(noRole)
-      : roles.length > MAX_ROLES
-        ? t.members.manyRoles(MAX_ROLES)
-        : "";
   const wrongClaims = wrong || (value === null ? t.grid.notObject : "");
   return html`<${FormDialog}
     title=${t.members.editFacts} action=${t.save} onClose=${onClose} why=${wrongRoles || wrongClaims}

@@ -11,6 +11,7 @@ import { parse } from "../grid/values.js";
 import { Belongings } from "./belongings.js";
 import { MemberFacts } from "./member-facts.js";
 import { MemberImport } from "./member-import.js";
+import { MemberInvite } from "./member-invite.js";
 import { MemberLinks } from "./member-links.js";
 import { MemberSecurity } from "./member-security.js";
 import { ListPager, listing } from "../ui/listing.js";
@@ -43,6 +44,7 @@ export function Screen() {
   const chosen = query.get("member") || "";
   const [creating, setCreating] = useState(false);
   const [importing, setImporting] = useState(false);
+  const [inviting, setInviting] = useState(false);
   const { data, error, reload } = useLoad(
     (signal) => onApp("/members", { query: { ...filters, limit: PAGE, offset }, signal }),
     [appId.value, filters, offset],
@@ -71,6 +73,9 @@ export function Screen() {
       <span class="grow"></span>
       <span class="s12 soft num">${data && t.members.found(data.total_count)}</span>
       <${Button} kind="small" why=${why()} onClick=${() => setImporting(true)}>${t.members.import}</${Button}>
+      <${Button} kind="small" icon="mail" why=${why()} onClick=${() => setInviting(true)}>
+        ${t.invitations.invite}
+      </${Button}>
       <${Button} kind="go small" icon="plus" why=${why()} onClick=${() => setCreating(true)}>
         ${t.members.create}
       </${Button}>
@@ -125,6 +130,7 @@ export function Screen() {
       ${chosen && html`<${Member} key=${chosen} id=${chosen} changed=${reload} />`}
     </div>
     ${importing && html`<${MemberImport} onClose=${() => setImporting(false)} done=${reload} />`}
+    ${inviting && html`<${MemberInvite} onClose=${() => setInviting(false)} done=${() => undefined} />`}
     ${creating && html`<${NewMember}
       onClose=${() => setCreating(false)}
       done=${(/** @type {any} */ made) => (reload(), change({ member: made.member_id }))}

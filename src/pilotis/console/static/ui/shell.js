@@ -23,7 +23,12 @@ export const SECTIONS = /** @type {const} */ ([
 export const sectionHref = (section) => href(`/apps/${appId.value}${section === "overview" ? "" : `/${section}`}`);
 
 /** Screens that belong to another section than their own name's. */
-const WITHIN = /** @type {Record<string, string>} */ ({ diagram: "tables", views: "tables", teams: "members" });
+const WITHIN = /** @type {Record<string, string>} */ ({
+  diagram: "tables",
+  views: "tables",
+  teams: "members",
+  invitations: "members",
+});
 const screen = computed(() => place.value.path.split("/")[3] || "overview");
 const section = computed(() => WITHIN[screen.value] || screen.value);
 
