@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from pilotis.accounts.errors import TokenExpiredError
 from pilotis.accounts.feature import AccountsFeature
 from pilotis.accounts.types import MailedReset
 from pilotis.apps.feature import AppsFeature
 from pilotis.http.api.principals import Client
+from pilotis.members.invitations.types import TokenExpiredError
 from tests.backstage import run_sql
 from tests.console import second_node
 from tests.mail.world import (
