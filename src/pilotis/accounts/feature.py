@@ -110,6 +110,7 @@ def feature(
     mailed = MailedFactors(floor.database, members.members, mail.mails, floor.rate_limits, codes, factors)
     imports = Imports(floor.database, members.members, oauth.links)
     members.members.attach(proofs.claimed, end_of_email)
+    members.challenges.attach(apps.settings.challenge_secret)
     return AccountsFeature(
         name="accounts",
         endpoints=[

@@ -87,9 +87,9 @@ class MailSignIn:
         self._base_url = base_url
         self.kind = JobKind(name="accounts.sign_in", queue="light", payload=SignInJob, run=self._run)
 
-    async def require_challenge(self, app: AppInfo, token: str | None) -> None:
+    async def require_challenge(self, app: AppInfo, client: Client, token: str | None) -> None:
         """Raise `ChallengeRequiredError` unless the app lets mails pass, or the token solves a challenge."""
-        await self._members.require_challenge(app, token, "mail")
+        await self._members.require_challenge(app, client, token, "mail")
 
     async def ask(self, app: AppInfo, client: Client, asked: EmailSignIn, language: Language | None) -> EmailTicket:
         """Mail a code, a link or both, as the app's settings say, and return the code's ticket.

@@ -161,9 +161,11 @@ class Proofs:
         async with self._database.transaction(app.app_id) as connection:
             await self._jobs.enqueue(connection, self.kind, app.app_id, job)
 
-    async def require_challenge(self, app: AppInfo, token: str | None, action: ChallengedAction) -> None:
+    async def require_challenge(
+        self, app: AppInfo, client: Client, token: str | None, action: ChallengedAction
+    ) -> None:
         """Raise `ChallengeRequiredError` unless the app lets the action pass, or the token solves a challenge."""
-        await self._members.require_challenge(app, token, action)
+        await self._members.require_challenge(app, client, token, action)
 
     async def mail_reset(self, app: AppInfo, actor: Actor, client: Client, member_id: str) -> None:
         """Mail a link for a new password to a member, for the app's team.
