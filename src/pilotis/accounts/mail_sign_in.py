@@ -228,7 +228,7 @@ class MailSignIn:
                 app.accounts.email_code or app.accounts.email_link
             ):
                 recipient = owner.email if owner else asked.email
-                language = (owner and owner.language) or asked.language or "en"
+                language = (owner and owner.language) or asked.language or writer.sending.language
                 proof_id, link = uuid7(), mint(_PREFIX, job.app_id)
                 code, code_hmac = self._codes.new(job.app_id, proof_id)
                 mail = NewMail(

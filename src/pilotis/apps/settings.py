@@ -303,6 +303,7 @@ class AppSettings:
             "theme": shown_theme(stored.theme),
             "logo_url": None if stored.theme.logo is None else self._base_url + logo_path(app_id, stored.theme.logo),
             "challenge_on": list(stored.challenge_on),
+            "default_language": stored.default_language,
             "password_check": stored.password_check,
             "on_member_delete": stored.on_member_delete,
             "sign_up_fields": [SignUpField(**msgspec.structs.asdict(one)) for one in stored.sign_up_fields],

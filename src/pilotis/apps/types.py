@@ -171,7 +171,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     `second_factor: required` until a second factor is set up, one of `second_factors`. Passkeys belong to
     `passkey_domain`, and pages of `allowed_origins` may ask for them; without one, to the server's own domain and
     pages. `logo_url` is where the logo of the account pages is. `challenge_on` names what takes a solved challenge.
-    With `password_check` members choose no password that is guessed first. `on_member_delete` says whether what a
+    Mails and pages are in the `default_language` where neither the member nor the browser asks for another. With
+    `password_check` members choose no password that is guessed first. `on_member_delete` says whether what a
     member has created is deleted with it, or whether it chooses (`ask`).
     """
 
@@ -187,6 +188,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     theme: AccountTheme
     logo_url: str | None
     challenge_on: list[ChallengedAction]
+    default_language: Language
     password_check: bool
     on_member_delete: OnMemberDelete
     sign_up_fields: list[SignUpField]
@@ -284,6 +286,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     theme: AccountTheme | msgspec.UnsetType = msgspec.UNSET
     challenge_on: Annotated[list[ChallengedAction], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET
     challenge: ChallengeChange = ChallengeChange()
+    default_language: Language | msgspec.UnsetType = msgspec.UNSET
     password_check: bool | msgspec.UnsetType = msgspec.UNSET
     on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET
     on_sign_up: Annotated[list[SignUpRow], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET

@@ -10,6 +10,8 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.kit.languages import Language
+
 SignUpPolicy = Literal["open", "closed"]
 SignUpMethod = Literal["password", "email", "social", "guest"]
 SIGN_UP_METHODS: tuple[SignUpMethod, ...] = get_args(SignUpMethod)
@@ -111,6 +113,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Who of the app's team may act as its members."""
     team_second_factor: bool = False
     """Whether console users reach the app only with a second factor."""
+    default_language: Language = "en"
+    """That of mails and pages where neither the member nor the browser says another."""
     password_check: bool = False
     """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"

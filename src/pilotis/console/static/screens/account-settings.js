@@ -66,6 +66,11 @@ export function AccountSettings() {
       <h2>${words.title}</h2>
       <div class="form">
         ${choice("sign_up")} ${choice("login_id_form")} ${choice("email_verification")} ${choice("second_factor")}
+        <${SelectField}
+          label=${words.default_language} help=${words.default_language_text} value=${data.default_language}
+          disabled=${!may("owner")} title=${why() || undefined} options=${Object.entries(words.languages)}
+          onInput=${(/** @type {any} */ value) => change({ default_language: value })}
+        />
         ${choice("on_member_delete")} ${choice("impersonation")}
       </div>
       ${data.sign_up === "open" && html`<fieldset class="field">

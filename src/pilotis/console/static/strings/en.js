@@ -1202,6 +1202,8 @@ export default {
       unsaved: "Not saved yet.",
       hooks: "Functions that decide",
       hooksText: "A function that fails or takes longer than five seconds lets nobody in.",
+      default_language: "Language",
+      default_language_text: "Of mails and pages where neither the member nor the browser says another.",
       challenge: "Robots",
       challengeBy: "Challenges by",
       challenges: {

@@ -1181,6 +1181,8 @@ export default {
       unsaved: "아직 저장하지 않았습니다.",
       hooks: "결정하는 함수",
       hooksText: "함수가 실패하거나 5초가 넘게 걸리면 아무도 들어올 수 없습니다.",
+      default_language: "언어",
+      default_language_text: "회원도 브라우저도 정하지 않은 메일과 페이지의 언어입니다.",
       challenge: "로봇",
       challengeBy: "확인 방법",
       challenges: {
