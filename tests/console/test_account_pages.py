@@ -6,7 +6,7 @@ from importlib.resources import files
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from pilotis.account_pages.pages import PAGES
 from pilotis.kit.languages import LANGUAGES
@@ -17,6 +17,7 @@ from tests.accounts.test_sign_in_codes import CHALLENGE, PAGE, exchange
 from tests.chromium import PICTURES, keep_picture
 from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles
+from tests.functions.support import Functions
 from tests.mail.world import MEMBERS, account, call, mails, sign_in, sign_up, token_of, verified
 from tests.oauth.test_logos import picture
 from tests.oauth.vendors import CLIENT_ID, SECRET, Person, vendors
@@ -133,6 +134,69 @@ async def test_the_page_solves_the_puzzle_that_the_app_asks_for(server: Server, 
         await page.get_by_label("Password").fill(PASSWORD)
         await press(page, "Create account")
         await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+
+
+WIDGET = """
+window.turnstile = {
+  render(box, { sitekey, callback }) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = `I am a person (${sitekey})`;
+    button.onclick = () => callback(`signup ${sitekey}`);
+    box.append(button);
+  },
+};
+"""
+VERIFY = """
+export default ({ token, on }) => token === `${on} key-of-pages` ? {} : { reject: { message: "A robot." } };
+"""
+
+
+async def test_the_page_shows_the_widget_of_the_vendor_whose_script_alone_it_runs(
+    server: Server, app: App, visit: Opening, functions: Functions, axe: str
+) -> None:
+    hook = await functions.made("hook", VERIFY)
+    challenge = {"provider": "turnstile", "site_key": "key-of-pages", "secret": "secret"}
+    await settings(app, challenge_on=["signup"], challenge=challenge, hooks={"verify_challenge": hook})
+    async with visit("about:blank", expected="violates the following Content Security Policy") as page:
+        script = "https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit"
+        foreign = "https://elsewhere.example/api.js"
+
+        async def answer(route: Route) -> None:
+            body = WIDGET if route.request.url == script else "window.foreign = true"
+            await route.fulfill(body=body, content_type="text/javascript")
+
+        for url in (script, foreign):
+            await page.route(url, answer)
+        await page.goto(address(server, app, "sign-up"))
+        await page.get_by_label("Login ID", exact=True).fill("ada")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Create account")
+        await expect(page.get_by_role("button", name="I am a person (key-of-pages)")).to_be_enabled()
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "account-challenge")
+        await press(page, "I am a person (key-of-pages)")
+        await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+        added = f"""new Promise((resolve) => {{
+          const script = document.createElement("script");
+          script.src = "{foreign}";
+          script.onload = script.onerror = (event) => resolve(event.type);
+          document.head.append(script);
+        }})"""
+        assert await page.evaluate(added) == "error"
+
+
+async def test_the_page_says_that_the_vendor_is_not_there(server: Server, app: App, visit: Opening) -> None:
+    challenge = {"provider": "hcaptcha", "site_key": "key-of-pages", "secret": "secret"}
+    await settings(app, challenge_on=["signup"], challenge=challenge)
+    async with visit("about:blank") as page:
+        await page.route("https://hcaptcha.com/**", lambda route: route.abort())
+        await page.goto(address(server, app, "sign-up"))
+        await page.get_by_label("Login ID", exact=True).fill("ada")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Create account")
+        await expect(page.get_by_role("status")).to_contain_text("could not be checked that you are no robot")
+        await expect(page.get_by_role("button", name="Create account", exact=True)).to_be_enabled()
 
 
 async def test_the_browser_of_a_member_solves_no_puzzle_while_others_guess(

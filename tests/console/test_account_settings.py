@@ -53,6 +53,42 @@ async def test_settings_are_saved_as_they_are_changed(server: Server, app: App, 
     assert (await call(app, "GET", "/account-settings"))["allowed_origins"] == ["https://app.example.com"]
 
 
+async def test_an_owner_chooses_what_tells_people_from_robots(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
+        group = page.get_by_role("group", name="Only with a solved challenge")
+        await group.get_by_label("A forgotten password").click()
+        await expect(group.get_by_label("A forgotten password")).to_be_checked()
+        await page.get_by_role("button", name="Edit challenges").click()
+        dialog = page.get_by_role("dialog", name="Robots")
+        await dialog.get_by_label("Challenges by").select_option("hCaptcha")
+        await dialog.get_by_label("Site key").fill("key-of-pages")
+        await dialog.get_by_label("Secret").fill("told to nobody")
+        await dialog.get_by_label("Let everybody pass").click()
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-challenge")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog.get_by_role("alert")).to_be_visible()
+        await dialog.get_by_label("Secret").fill("told-to-nobody")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.locator("code", has_text="key-of-pages")).to_be_visible()
+        # The secret stays where only another field is changed.
+        await page.get_by_role("button", name="Edit challenges").click()
+        await dialog.get_by_label("Site key").fill("other-key")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.locator("code", has_text="other-key")).to_be_visible()
+    found = await call(app, "GET", "/account-settings")
+    assert found["challenge"] == {
+        "provider": "hcaptcha",
+        "site_key": "other-key",
+        "has_secret": True,
+        "open_when_unreachable": True,
+    }
+    assert found["challenge_on"] == ["reset"]
+
+
 async def test_a_member_is_banned_and_the_ban_is_lifted(server: Server, app: App, visit: Opening, axe: str) -> None:
     ada = await verified(app, "ada", "ada@example.com")
     async with visit("about:blank") as page:

@@ -1,5 +1,8 @@
 "use strict";
-/** Solves puzzles: a nonce whose SHA-256 begins with zero bits. Browsers have no SHA-256 that answers at once. */
+/**
+ * Solves puzzles: a nonce whose SHA-256 begins with zero bits. Browsers have no SHA-256 that answers at once. And shows
+ * the widgets of vendors.
+ */
 const challenges = (() => {
   const primes = /** @type {number[]} */ ([]);
   for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n);
@@ -51,5 +54,60 @@ const challenges = (() => {
       if (nonce % 2000 === 1999) await new Promise((resume) => setTimeout(resume));
     }
   }
-  return { solve };
+
+  // The scripts of vendors, and the names of what they define.
+  const WIDGETS = /** @type {Record<string, [string, string]>} */ ({
+    turnstile: ["https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit", "turnstile"],
+    hcaptcha: ["https://hcaptcha.com/1/api.js?render=explicit", "hcaptcha"],
+    recaptcha: ["https://www.google.com/recaptcha/api.js?render=explicit", "grecaptcha"],
+  });
+  const loaded = /** @type {Record<string, Promise<any>>} */ ({});
+
+  /** What a vendor's script defines, once it can be used. @param {string} provider @returns {Promise<any>} */
+  function load(provider) {
+    const [address, name] = WIDGETS[provider];
+    loaded[provider] ??= new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = address;
+      script.onload = () => {
+        const widget = /** @type {any} */ (window)[name];
+        // Google's has a part that it loads itself.
+        if (provider === "recaptcha") widget.ready(() => resolve(widget));
+        else resolve(widget);
+      };
+      script.onerror = () => {
+        script.remove();
+        delete loaded[provider];
+        reject(new Error(provider));
+      };
+      document.head.append(script);
+    });
+    return loaded[provider];
+  }
+
+  /**
+   * The token of a vendor's widget, which is shown in a place until somebody has solved it; rejects if it fails.
+   * @param {{provider: string, site_key: string}} challenge @param {HTMLElement} place @returns {Promise<string>}
+   */
+  async function ask({ provider, site_key }, place) {
+    const widget = await load(provider);
+    const box = document.createElement("div");
+    place.replaceChildren(box);
+    try {
+      return await new Promise((resolve, reject) => {
+        const fail = () => reject(new Error(provider));
+        widget.render(box, {
+          sitekey: site_key,
+          callback: resolve,
+          "error-callback": fail,
+          "expired-callback": fail,
+          "timeout-callback": fail,
+          theme: "auto",
+        });
+      });
+    } finally {
+      place.replaceChildren();
+    }
+  }
+  return { solve, ask };
 })();

@@ -41,13 +41,14 @@ class AccountPages(Endpoints, tag="Pages"):
 
     @get("/account/:app_id/:page", access=Access.OPEN, returns=str)
     async def page(self, call: Call, app_id: UUID, page: str) -> Reply:
-        """Show a page, in the language of `?lang=` or of the browser."""
+        """Show a page, in the language of `?lang=`, of the browser, or of the app."""
         if page not in PAGES:
             raise NotFoundError
         wanted = parse_qs(call.scope["query_string"].decode("latin-1")).get("lang", [""])[0]
         language = next((one for one in LANGUAGES if one == wanted), None)
-        language = language or preferred(call.header(b"accept-language")) or "en"
-        return await self._page(page, await self._apps.by_id(app_id), language)
+        app = await self._apps.by_id(app_id)
+        language = language or preferred(call.header(b"accept-language")) or app.accounts.default_language
+        return await self._page(page, app, language)
 
     @get(f"/account/:app_id/{PREVIEW}", access=Access.OPEN, returns=str)
     async def preview(self, call: Call, app_id: UUID, query: PreviewQuery) -> Reply:

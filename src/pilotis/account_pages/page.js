@@ -4,7 +4,7 @@
   /**
    * @typedef {{password: boolean, email_code: boolean, email_link: boolean, passkey_origins: string[],
    *   sign_up: boolean, invited: boolean, login_id_form: "any" | "email", email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required",
-   *   challenge_on: string[], fields: Field[]}} Settings
+   *   challenge_on: string[], challenge: {provider: string, site_key: string}, fields: Field[]}} Settings
    * @typedef {{name: string, label: string, type: string, is_required: boolean}} Field
    * @typedef {{page: string, app: string, public_key: string | null, language: string, texts: Record<string, string>,
    *   errors: Record<string, string>, settings: Settings,
@@ -111,9 +111,14 @@
     [`${MEMBERS}/email-sign-in`]: "mail",
     [`${MEMBERS}/password-reset`]: "reset",
   });
-  const solvedChallenge = async () => ({
-    "X-Challenge-Token": await challenges.solve(await call("POST", "/v1/public/challenges")),
-  });
+  const solvedChallenge = async () => {
+    if (settings.challenge.provider === "proof_of_work")
+      return { "X-Challenge-Token": await challenges.solve(await call("POST", "/v1/public/challenges")) };
+    const solved = challenges.ask(settings.challenge, $("challenge")).catch(() => {
+      throw new Rejected("CHALLENGE_REQUIRED");
+    });
+    return { "X-Challenge-Token": await solved };
+  };
   const known = knownDevices(data.public_key);
   const headers = () => ({
     "Content-Type": "application/json",

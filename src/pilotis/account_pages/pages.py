@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -18,7 +19,7 @@ from pilotis.http.reference.page import asset, page
 from pilotis.http.reference.theme import filled, logo_of, own_texts
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json
-from pilotis.kit.account_settings import Mode
+from pilotis.kit.account_settings import ChallengeProvider, Mode
 from pilotis.kit.languages import Language
 from pilotis.oauth.social.types import AccountPageVendors
 
@@ -27,6 +28,18 @@ PREVIEW = "preview"
 PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "undo", "invite", "account")
 
 _SCRIPTS = ("vendors.js", "passkeys.js", "challenges.js", "devices.js", "page.js")
+# What the widgets of challenges load, by their vendors' documentation of content security policies.
+_CLOUDFLARE, _HCAPTCHA = ("https://challenges.cloudflare.com",), ("https://hcaptcha.com", "https://*.hcaptcha.com")
+_GOOGLE = "https://www.google.com/recaptcha/"
+WIDGETS: Mapping[ChallengeProvider, Mapping[str, Sequence[str]]] = {
+    "proof_of_work": {},
+    "turnstile": {"script-src": _CLOUDFLARE, "frame-src": _CLOUDFLARE},
+    "hcaptcha": dict.fromkeys(("script-src", "style-src", "connect-src", "frame-src"), _HCAPTCHA),
+    "recaptcha": {
+        "script-src": (_GOOGLE, "https://www.gstatic.com/recaptcha/"),
+        "frame-src": (_GOOGLE, "https://recaptcha.google.com/recaptcha/"),
+    },
+}
 # Where an app says something, and the server nothing.
 _UNSAID = {"sign_in_text": "", "sign_up_text": "", "footer": ""}
 _FOLDER = files("pilotis.account_pages")
@@ -87,6 +100,8 @@ def account_page(
         theme=app.accounts.theme,
         mode=mode,
         ancestors="'self'" if name == PREVIEW else "'none'",
+        # The preview in the console does nothing.
+        others={} if name == PREVIEW else WIDGETS[app.accounts.challenge.provider],
     )
 
 
@@ -105,6 +120,7 @@ def _settings(app: AppInfo, origin: str) -> dict[str, object]:
         "email_verification": accounts.email_verification,
         "second_factor": accounts.second_factor,
         "challenge_on": list(accounts.challenge_on),
+        "challenge": {"provider": accounts.challenge.provider, "site_key": accounts.challenge.site_key},
         "fields": [msgspec.structs.asdict(field) for field in accounts.sign_up_fields],
     }
 

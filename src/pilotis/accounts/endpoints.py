@@ -139,7 +139,7 @@ class ProofEndpoints(Endpoints, tag="App member authentication"):
         access=Access.PUBLIC_KEY,
         status=202,
         rate="mail_requests",
-        errors=[ChallengeRequiredError],
+        errors=[ChallengeRequiredError, RejectedByHookError, HookFailedError],
     )
     async def ask_for_reset(self, call: Call, body: ResetRequest) -> Confirmation:
         """Mail a link for a new password to a member's verified address.
@@ -147,7 +147,7 @@ class ProofEndpoints(Endpoints, tag="App member authentication"):
         The answer is always the same, and as fast: it does not tell whether there is such a member.
         """
         language = preferred(call.header(b"accept-language"))
-        await self._proofs.require_challenge(call.app, call.header(HEADER), "reset")
+        await self._proofs.require_challenge(call.app, call.client, call.header(HEADER), "reset")
         await self._proofs.ask_for_reset(call.app, call.client, body, language)
         return Confirmation("If there is such a member with a verified address, a mail is on its way.")
 
@@ -174,7 +174,7 @@ class MailSignInEndpoints(Endpoints, tag="App member authentication"):
         access=Access.PUBLIC_KEY,
         status=202,
         rate="mail_requests",
-        errors=[LoginDisabledError, ChallengeRequiredError],
+        errors=[LoginDisabledError, ChallengeRequiredError, RejectedByHookError, HookFailedError],
     )
     async def ask(self, call: Call, body: EmailSignIn) -> EmailTicket:
         """Mail a code, a link or both that sign in, as `methods` of the account settings say.
@@ -182,7 +182,7 @@ class MailSignInEndpoints(Endpoints, tag="App member authentication"):
         Where sign-up is open an address without a member gets one. The answer is always the same, and as fast.
         """
         language = preferred(call.header(b"accept-language"))
-        await self._sign_in.require_challenge(call.app, call.header(HEADER))
+        await self._sign_in.require_challenge(call.app, call.client, call.header(HEADER))
         return await self._sign_in.ask(call.app, call.client, body, language)
 
     @post(

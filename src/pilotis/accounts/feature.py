@@ -125,6 +125,7 @@ def feature(
     )
     members.members.attach(proofs.claimed, end_of_email, claims.claim)
     members.members.attach_invitations(invitations)
+    members.challenges.attach(apps.settings.challenge_secret)
     return AccountsFeature(
         name="accounts",
         endpoints=[

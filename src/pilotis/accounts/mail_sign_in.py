@@ -88,9 +88,9 @@ class MailSignIn:
         self._base_url = base_url
         self.kind = JobKind(name="accounts.sign_in", queue="light", payload=SignInJob, run=self._run)
 
-    async def require_challenge(self, app: AppInfo, token: str | None) -> None:
+    async def require_challenge(self, app: AppInfo, client: Client, token: str | None) -> None:
         """Raise `ChallengeRequiredError` unless the app lets mails pass, or the token solves a challenge."""
-        await self._members.require_challenge(app, token, "mail")
+        await self._members.require_challenge(app, client, token, "mail")
 
     async def ask(self, app: AppInfo, client: Client, asked: EmailSignIn, language: Language | None) -> EmailTicket:
         """Mail a code, a link or both, as the app's settings say, and return the code's ticket.
@@ -230,7 +230,7 @@ class MailSignIn:
             may_join = is_known or app.accounts.may_sign_up("email", is_invited=invited)
             if (owner.is_active if owner else may_join) and (app.accounts.email_code or app.accounts.email_link):
                 recipient = owner.email if owner else asked.email
-                language = (owner and owner.language) or asked.language or "en"
+                language = (owner and owner.language) or asked.language or writer.sending.language
                 proof_id, link = uuid7(), mint(_PREFIX, job.app_id)
                 code, code_hmac = self._codes.new(job.app_id, proof_id)
                 mail = NewMail(

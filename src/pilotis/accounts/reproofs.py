@@ -64,7 +64,7 @@ class Reproofs:
                 "reauthenticate",
                 member.member_id,
                 state.email,
-                state.language or language or "en",
+                state.language or language or writer.sending.language,
                 secret_hash(ticket),
                 one_client(client.address),
             )

@@ -161,9 +161,11 @@ class Proofs:
         async with self._database.transaction(app.app_id) as connection:
             await self._jobs.enqueue(connection, self.kind, app.app_id, job)
 
-    async def require_challenge(self, app: AppInfo, token: str | None, action: ChallengedAction) -> None:
+    async def require_challenge(
+        self, app: AppInfo, client: Client, token: str | None, action: ChallengedAction
+    ) -> None:
         """Raise `ChallengeRequiredError` unless the app lets the action pass, or the token solves a challenge."""
-        await self._members.require_challenge(app, token, action)
+        await self._members.require_challenge(app, client, token, action)
 
     async def mail_reset(self, app: AppInfo, actor: Actor, client: Client, member_id: str) -> None:
         """Mail a link for a new password to a member, for the app's team.
@@ -349,7 +351,7 @@ class Proofs:
         mail = NewMail(
             "address_changed",
             former,
-            language or "en",
+            language or writer.sending.language,
             member_id,
             link=f"{self._base_url}/account/{writer.app_id}/undo#{link.text}",
             lifetime=UNDO_LIFETIME,
@@ -389,7 +391,12 @@ class Proofs:
         owner = await self._members.by_email(connection, app_id, folded(email))
         if owner is not None:
             # The owner is told, the one who signed up is not.
-            mail = NewMail("address_in_use", owner.email, owner.language or asked.language or "en", owner.member_id)
+            mail = NewMail(
+                "address_in_use",
+                owner.email,
+                owner.language or asked.language or writer.sending.language,
+                owner.member_id,
+            )
             await self._write(connection, writer, asked, mail)
             return
         proof_id, link = uuid7(), mint(_PREFIXES["verify_email"], app_id)
@@ -397,7 +404,7 @@ class Proofs:
         mail = NewMail(
             "verify_email" if state.email is None else "change_email",
             email,
-            state.language or asked.language or "en",
+            state.language or asked.language or writer.sending.language,
             member_id,
             link=f"{self._base_url}/account/{app_id}/verify#{link.text}",
             code=code,
@@ -432,7 +439,7 @@ class Proofs:
         mail = NewMail(
             "reset_password",
             found.email,
-            found.language or asked.language or "en",
+            found.language or asked.language or writer.sending.language,
             found.member_id,
             link=f"{self._base_url}/account/{app_id}/reset#{link.text}",
             lifetime=RESET_LIFETIME,

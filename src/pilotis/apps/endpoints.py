@@ -132,7 +132,7 @@ class AppSettingsEndpoints(Endpoints, tag="App settings"):
     @get("/v1/apps/:app_id/account-settings", access=Access.APP_VIEWER)
     async def accounts(self, call: Call, app_id: UUID) -> AppAccountSettings:
         """Read how members make accounts and prove who they are."""
-        return self._settings.accounts(call.app)
+        return await self._settings.accounts(call.app)
 
     @patch(
         "/v1/apps/:app_id/account-settings",

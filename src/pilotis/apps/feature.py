@@ -10,13 +10,14 @@ from pilotis.apps.meter.service import Meter
 from pilotis.apps.requests.endpoints import RequestEndpoints, recording
 from pilotis.apps.requests.service import Requests
 from pilotis.apps.service import Apps
-from pilotis.apps.settings import AppSettings
+from pilotis.apps.settings import CHALLENGE_SECRET, AppSettings
 from pilotis.apps.stats.endpoints import AppStatsEndpoints, StatsEndpoints
 from pilotis.apps.stats.service import Statistics
 from pilotis.apps.tasks import periodic
 from pilotis.feature import Feature
 from pilotis.floor import Floor
-from pilotis.kit.archiving import Archived, LeftOut
+from pilotis.kit.archiving import Archived, Copied, LeftOut, SecretColumn
+from pilotis.security.encryption.types import Purpose
 from pilotis.users.service import AppPolicy
 
 
@@ -26,6 +27,9 @@ class AppsFeature(Feature, frozen=True, kw_only=True, eq=False):
     described = (AppEndpoints, AppSettingsEndpoints, KeyEndpoints, StatsEndpoints, AppStatsEndpoints, RequestEndpoints)
     archived: ClassVar[Archived] = {
         "apps": LeftOut("the manifest has the settings"),
+        "challenge_secrets": Copied(
+            columns="secret", secrets=[SecretColumn("secret", Purpose.CHALLENGE_SECRET, CHALLENGE_SECRET)]
+        ),
         "public_keys": LeftOut("a key names its app; a copy gets its own"),
         "secret_keys": LeftOut("a key names its app; a copy gets its own"),
         "request_stats": LeftOut("statistics are of the server that counted them"),
@@ -51,7 +55,7 @@ def feature(floor: Floor) -> AppsFeature:
     keyring = Keyring(floor.database, apps)
     statistics = Statistics(floor.database)
     requests = Requests(floor.database)
-    settings = AppSettings(floor.database, apps, floor.limits, floor.base_url.rstrip("/"))
+    settings = AppSettings(floor.database, apps, floor.secrets, floor.limits, floor.base_url.rstrip("/"))
 
     async def start() -> None:
         statistics.requests.start()

@@ -18,10 +18,13 @@ from pilotis.apps.types import (
     AccountSettingsChange,
     AccountTheme,
     AppAccountSettings,
+    AppChallenge,
     AppLimits,
     AuthSettings,
+    ChallengeChange,
     Limit,
     PublicAccountSettings,
+    PublicChallenge,
     SignInMethods,
     SignUpField,
     SignUpRow,
@@ -33,7 +36,12 @@ from pilotis.kit.account_settings import SIGN_UP_METHODS, SecondFactorName, logo
 from pilotis.kit.errors import Detail, ValidationError, invalid
 from pilotis.limits import PER_APP, Limits, contradiction, limits_in_force, stricter, unit_of, zero_is_unlimited
 from pilotis.security.audit.service import record
+from pilotis.security.encryption.secrets import AppSecrets
+from pilotis.security.encryption.service import Secrets
+from pilotis.security.encryption.types import Purpose
 
+CHALLENGE_SECRET = "challenge"  # noqa: S105 - a name
+"""The place of the secret of a challenge's vendor."""
 _ON_SIGN_UP_BYTES = 16 * 1024
 CheckRows = Callable[
     [Connection, UUID, Sequence[account_settings.SignUpRow]],
@@ -45,10 +53,11 @@ CheckRows = Callable[
 class AppSettings:
     """Reads and changes the settings of an app."""
 
-    def __init__(self, database: Database, apps: Apps, limits: Limits, base_url: str) -> None:
+    def __init__(self, database: Database, apps: Apps, secrets: Secrets, limits: Limits, base_url: str) -> None:
         self._database = database
         self._base_url = base_url
         self._apps = apps
+        self._secrets = secrets
         self._limits = limits
         self._is_function: Callable[[UUID, UUID], Awaitable[bool]] | None = None
         self._check_rows: CheckRows | None = None
@@ -91,14 +100,28 @@ class AppSettings:
             await record(connection, app_id, actor, "auth_settings.update", app_id, **msgspec.structs.asdict(settings))
         return settings
 
-    def accounts(self, app: AppInfo) -> AppAccountSettings:
+    async def accounts(self, app: AppInfo) -> AppAccountSettings:
         """Return how an app's members make accounts and prove who they are."""
-        return self._app_accounts(app.app_id, app.accounts, has_passwords=app.allow_id_password_login)
+        secret = await store.challenge_secret(self._database.of(app.app_id), app.app_id)
+        return self._app_accounts(
+            app.app_id, app.accounts, has_passwords=app.allow_id_password_login, has_secret=secret is not None
+        )
+
+    async def challenge_secret(self, app_id: UUID) -> str | None:
+        """Return what proves an app to the vendor of its challenges; None if it is not set."""
+        stored = await store.challenge_secret(self._database.of(app_id), app_id)
+        if stored is None:
+            return None
+        secrets = await self._secrets.app(app_id)
+        return secrets.decrypt(Purpose.CHALLENGE_SECRET, CHALLENGE_SECRET, stored).decode()
 
     def public_accounts(self, app: AppInfo) -> PublicAccountSettings:
         """Return what a page that signs members in must know."""
         return PublicAccountSettings(
             **self._account_fields(app.app_id, app.accounts, has_passwords=app.allow_id_password_login),
+            challenge=PublicChallenge(
+                provider=app.accounts.challenge.provider, site_key=app.accounts.challenge.site_key
+            ),
             pages_url=self._base_url + pages_path(app.app_id),
             guests=app.allow_guest_login,
             providers=app.enabled_oauth_providers,
@@ -109,7 +132,7 @@ class AppSettings:
     async def change_accounts(self, app_id: UUID, actor: Actor, change: AccountSettingsChange) -> AppAccountSettings:
         """Change the given account settings of an app, and return all."""
         methods, hooks = _given(change.methods), _given(change.hooks)
-        given = {name: value for name, value in _given(change).items() if name not in {"methods", "hooks"}}
+        given = {name: value for name, value in _given(change).items() if name not in {"methods", "hooks", "challenge"}}
         if isinstance(theme := given.get("theme"), AccountTheme):
             given["theme"] = stored_theme(theme, None)
         if "second_factors" in given:
@@ -121,6 +144,7 @@ class AppSettings:
             if function_id is not None and not (self._is_function and await self._is_function(app_id, function_id)):
                 raise invalid(f"hooks.{name}", f"hooks.{name}: the app has no such function.", "NO_SUCH_FUNCTION")
         password: bool | None = methods.pop("password", None)
+        secrets = None if change.challenge.secret is msgspec.UNSET else await self._secrets.app(app_id)
         async with self._apps.change(app_id) as connection:
             row = await store.read_app(connection, app_id)
             if row is None:
@@ -134,11 +158,37 @@ class AppSettings:
                 stored = await self._with_rows(connection, app_id, stored, rows)
             if fault := account_settings.passkey_fault(stored.passkey_domain, stored.allowed_origins):
                 raise invalid(*fault)
+            stored, has_secret = await self._challenged(connection, app_id, stored, change.challenge, secrets)
             row = await store.update_account_settings(connection, app_id, json.encode(stored).decode(), password)
-            settings = self._app_accounts(app_id, stored, has_passwords=row.allow_id_password_login)
+            settings = self._app_accounts(
+                app_id, stored, has_passwords=row.allow_id_password_login, has_secret=has_secret
+            )
             changes = msgspec.to_builtins(change)
+            if secrets is not None:
+                changes["challenge"] |= {"secret": None, "has_secret": True}
             await record(connection, app_id, actor, "account_settings.update", app_id, **changes)
         return settings
+
+    async def _challenged(
+        self,
+        connection: Connection,
+        app_id: UUID,
+        stored: account_settings.AccountSettings,
+        change: ChallengeChange,
+        secrets: AppSecrets | None,
+    ) -> tuple[account_settings.AccountSettings, bool]:
+        """Return the settings with a change of the challenge, whose secret is stored, and whether there is a secret."""
+        has_secret = await store.challenge_secret(connection, app_id) is not None
+        if change == ChallengeChange():
+            return stored, has_secret
+        stored = _with_challenge(stored, change, has_secret=has_secret)
+        if stored.challenge.provider == "proof_of_work":
+            await store.delete_challenge_secret(connection, app_id)
+            return stored, False
+        if secrets is not None:
+            secret = secrets.encrypt(Purpose.CHALLENGE_SECRET, CHALLENGE_SECRET, str(change.secret).encode())
+            await store.put_challenge_secret(connection, app_id, secret)
+        return stored, True
 
     async def _with_rows(
         self,
@@ -165,7 +215,8 @@ class AppSettings:
         stored = msgspec.json.decode(row.account_settings, type=account_settings.AccountSettings)
         stored = msgspec.structs.replace(stored, theme=msgspec.structs.replace(stored.theme, logo=version))
         row = await store.update_account_settings(connection, app_id, json.encode(stored).decode(), None)
-        return self._app_accounts(app_id, stored, has_passwords=row.allow_id_password_login)
+        has_secret = await store.challenge_secret(connection, app_id) is not None
+        return self._app_accounts(app_id, stored, has_passwords=row.allow_id_password_login, has_secret=has_secret)
 
     async def limits(self, app_id: UUID) -> AppLimits:
         """Return the limits that apply to an app."""
@@ -220,12 +271,18 @@ class AppSettings:
         )
 
     def _app_accounts(
-        self, app_id: UUID, stored: account_settings.AccountSettings, *, has_passwords: bool
+        self, app_id: UUID, stored: account_settings.AccountSettings, *, has_passwords: bool, has_secret: bool
     ) -> AppAccountSettings:
         hooks = AccountHooks(**msgspec.structs.asdict(stored.hooks))
         return AppAccountSettings(
             **self._account_fields(app_id, stored, has_passwords=has_passwords),
             hooks=hooks,
+            challenge=AppChallenge(
+                provider=stored.challenge.provider,
+                site_key=stored.challenge.site_key,
+                has_secret=has_secret,
+                open_when_unreachable=stored.challenge.open_when_unreachable,
+            ),
             impersonation=stored.impersonation,
             team_second_factor=stored.team_second_factor,
             on_sign_up=[SignUpRow(table=row.table, data=row.data, guests=row.guests) for row in stored.on_sign_up],
@@ -246,6 +303,7 @@ class AppSettings:
             "theme": shown_theme(stored.theme),
             "logo_url": None if stored.theme.logo is None else self._base_url + logo_path(app_id, stored.theme.logo),
             "challenge_on": list(stored.challenge_on),
+            "default_language": stored.default_language,
             "password_check": stored.password_check,
             "on_member_delete": stored.on_member_delete,
             "sign_up_fields": [SignUpField(**msgspec.structs.asdict(one)) for one in stored.sign_up_fields],
@@ -260,6 +318,27 @@ class AppSettings:
 
 def _given(change: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
+
+
+def _with_challenge(
+    stored: account_settings.AccountSettings, change: ChallengeChange, *, has_secret: bool
+) -> account_settings.AccountSettings:
+    """Return the settings with another challenge; raises a 400 error for a vendor without a key.
+
+    Another vendor's keys mean nothing to the new one, and it must not be told the secret.
+    """
+    given = {name: value for name, value in _given(change).items() if name != "secret"}
+    challenge = msgspec.structs.replace(stored.challenge, **given)
+    is_same = challenge.provider == stored.challenge.provider
+    if challenge.provider == "proof_of_work":
+        if change.site_key is not msgspec.UNSET or change.secret is not msgspec.UNSET:
+            raise invalid("challenge.provider", "challenge.provider: a vendor is expected beside site_key and secret.")
+        return msgspec.structs.replace(stored, challenge=account_settings.Challenge())
+    if change.site_key is msgspec.UNSET and not (is_same and challenge.site_key is not None):
+        raise invalid("challenge.site_key", "challenge.site_key: the vendor's key for pages is expected.")
+    if change.secret is msgspec.UNSET and not (is_same and has_secret):
+        raise invalid("challenge.secret", "challenge.secret: the vendor's secret is expected.")
+    return msgspec.structs.replace(stored, challenge=challenge)
 
 
 def _second_factors(names: Sequence[SecondFactorName]) -> tuple[SecondFactorName, ...]:

@@ -193,6 +193,31 @@ async def update_account_settings(
     )
 
 
+async def put_challenge_secret(connection: Connection, app_id: UUID, secret: bytes) -> None:
+    """Replace the encrypted secret of the vendor of an app's challenges."""
+    await connection.execute(
+        """
+        insert into pilotis.challenge_secrets (app_id, secret) values ($1, $2)
+        on conflict (app_id) do update set secret = excluded.secret
+        """,
+        app_id,
+        secret,
+    )
+
+
+async def delete_challenge_secret(connection: Connection, app_id: UUID) -> None:
+    """Delete the secret of the vendor of an app's challenges."""
+    await connection.execute("delete from pilotis.challenge_secrets where app_id = $1", app_id)
+
+
+async def challenge_secret(connection: Connection | TenantDatabase, app_id: UUID) -> bytes | None:
+    """Return the encrypted secret of the vendor of an app's challenges."""
+    found: bytes | None = await connection.fetchval(
+        "select secret from pilotis.challenge_secrets where app_id = $1", app_id
+    )
+    return found
+
+
 async def update_oauth_providers(connection: Connection, app_id: UUID, names: list[str]) -> None:
     """Replace the list of enabled providers of social login."""
     await _updated(connection, "enabled_oauth_providers = $2", app_id, names)

@@ -10,6 +10,7 @@ import msgspec
 
 from pilotis.kit.account_settings import (
     ChallengedAction,
+    ChallengeProvider,
     Font,
     HexColour,
     Impersonation,
@@ -23,6 +24,7 @@ from pilotis.kit.account_settings import (
     SecondFactorName,
     SignUpMethod,
     SignUpPolicy,
+    SiteKey,
 )
 from pilotis.kit.languages import Language
 from pilotis.limits import PER_APP, Limits
@@ -169,7 +171,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     `second_factor: required` until a second factor is set up, one of `second_factors`. Passkeys belong to
     `passkey_domain`, and pages of `allowed_origins` may ask for them; without one, to the server's own domain and
     pages. `logo_url` is where the logo of the account pages is. `challenge_on` names what takes a solved challenge.
-    With `password_check` members choose no password that is guessed first. `on_member_delete` says whether what a
+    Mails and pages are in the `default_language` where neither the member nor the browser asks for another. With
+    `password_check` members choose no password that is guessed first. `on_member_delete` says whether what a
     member has created is deleted with it, or whether it chooses (`ask`).
     """
 
@@ -185,17 +188,42 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     theme: AccountTheme
     logo_url: str | None
     challenge_on: list[ChallengedAction]
+    default_language: Language
     password_check: bool
     on_member_delete: OnMemberDelete
     sign_up_fields: list[SignUpField]
 
 
 class AccountHooks(msgspec.Struct, frozen=True, kw_only=True):
-    """The functions, by their ids, that decide on sign-ups and sign-ins, and that send mails in place of SMTP."""
+    """The functions, by their ids, that decide on sign-ups and sign-ins, send mails, and verify challenges."""
 
     before_sign_up: UUID | None
     before_sign_in: UUID | None
     send_mail: UUID | None
+    verify_challenge: UUID | None
+
+
+class PublicChallenge(msgspec.Struct, frozen=True, kw_only=True):
+    """What sets the challenges of an app: Pilotis (`proof_of_work`), or a vendor whose widget takes the `site_key`."""
+
+    provider: ChallengeProvider
+    site_key: str | None
+
+
+class AppChallenge(PublicChallenge, frozen=True, kw_only=True):
+    """What sets the challenges of an app, and whether actions pass while the vendor cannot be reached."""
+
+    has_secret: bool
+    open_when_unreachable: bool
+
+
+class ChallengeChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The changes; absent fields stay, but another `provider` needs its own `site_key` and `secret`."""
+
+    provider: ChallengeProvider | msgspec.UnsetType = msgspec.UNSET
+    site_key: SiteKey | msgspec.UnsetType = msgspec.UNSET
+    secret: Annotated[str, msgspec.Meta(pattern="^[!-~]{1,500}$")] | msgspec.UnsetType = msgspec.UNSET
+    open_when_unreachable: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class AppAccountSettings(AccountSettings, frozen=True, kw_only=True):
@@ -206,6 +234,7 @@ class AppAccountSettings(AccountSettings, frozen=True, kw_only=True):
     made with each member, from which `sign_up_fields` follow.
     """
 
+    challenge: AppChallenge
     impersonation: Impersonation
     team_second_factor: bool
     hooks: AccountHooks
@@ -218,6 +247,7 @@ class AccountHooksChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     before_sign_up: UUID | msgspec.UnsetType | None = msgspec.UNSET
     before_sign_in: UUID | msgspec.UnsetType | None = msgspec.UNSET
     send_mail: UUID | msgspec.UnsetType | None = msgspec.UNSET
+    verify_challenge: UUID | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class PublicAccountSettings(AccountSettings, frozen=True, kw_only=True):
@@ -226,6 +256,7 @@ class PublicAccountSettings(AccountSettings, frozen=True, kw_only=True):
     `pages_url` is where the account pages are: `/sign-in`, `/account` and others follow.
     """
 
+    challenge: PublicChallenge
     pages_url: str
     guests: bool
     providers: list[str]
@@ -254,6 +285,8 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     team_second_factor: bool | msgspec.UnsetType = msgspec.UNSET
     theme: AccountTheme | msgspec.UnsetType = msgspec.UNSET
     challenge_on: Annotated[list[ChallengedAction], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET
+    challenge: ChallengeChange = ChallengeChange()
+    default_language: Language | msgspec.UnsetType = msgspec.UNSET
     password_check: bool | msgspec.UnsetType = msgspec.UNSET
     on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET
     on_sign_up: Annotated[list[SignUpRow], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET

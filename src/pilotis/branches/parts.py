@@ -126,6 +126,7 @@ class Settings(Part):
                 "allowed_origins",
                 "theme",
                 "challenge_on",
+                "default_language",
                 "password_check",
                 "on_member_delete",
                 "impersonation",

@@ -21,7 +21,7 @@ _ROUTES = {
     "profiles": ("PUT", "profiles"),
 }
 """How each section is changed, below the address of the app; GET reads it."""
-_WITH_PARTS = {"accounts.theme", "accounts.methods", "accounts.hooks"}
+_WITH_PARTS = {"accounts.theme", "accounts.methods", "accounts.hooks", "accounts.challenge"}
 """The settings each part of which is one thing."""
 
 
@@ -116,7 +116,7 @@ def _at(values: Any, path: Sequence[str]) -> Any:
 
 
 def _completed(name: str, current: Mapping[str, Any], wanted: Any) -> Any:
-    """Return a setting as a file wants it; its parts that the file does not name stay."""
-    if name not in _WITH_PARTS or not isinstance(wanted, Mapping):
+    """Return a setting as a file wants it; parts of a theme, which is replaced, stay if the file does not name them."""
+    if name != "accounts.theme" or not isinstance(wanted, Mapping):
         return wanted
     return {**current[name.partition(".")[2]], **wanted}

@@ -10,6 +10,8 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.kit.languages import Language
+
 SignUpPolicy = Literal["open", "invited", "closed"]
 SignUpMethod = Literal["password", "email", "social", "guest"]
 SIGN_UP_METHODS: tuple[SignUpMethod, ...] = get_args(SignUpMethod)
@@ -27,7 +29,9 @@ PageText = Literal["sign_in_title", "sign_in_text", "sign_up_title", "sign_up_te
 OwnText = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 OnMemberDelete = Literal["keep", "delete", "ask"]
 SecondFactorName = Literal["passkey", "totp", "recovery_code", "email_code"]
-HookName = Literal["before_sign_up", "before_sign_in", "send_mail"]
+HookName = Literal["before_sign_up", "before_sign_in", "send_mail", "verify_challenge"]
+ChallengeProvider = Literal["proof_of_work", "turnstile", "hcaptcha", "recaptcha"]
+SiteKey = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,200}$", examples=["0x4AAAAAAAB"])]
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +40,17 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     before_sign_up: UUID | None = None
     before_sign_in: UUID | None = None
     send_mail: UUID | None = None
+    verify_challenge: UUID | None = None
+
+
+class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What tells people from robots; the secret that a vendor gives an app is stored apart."""
+
+    provider: ChallengeProvider = "proof_of_work"
+    site_key: SiteKey | None = None
+    """What names the app to the vendor, in the browser."""
+    open_when_unreachable: bool = False
+    """Whether an action passes while the vendor does not answer."""
 
 
 class Theme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,11 +107,14 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     hooks: Hooks = Hooks()
     theme: Theme = Theme()
     challenge_on: tuple[ChallengedAction, ...] = ()
-    """What members do only with a solved puzzle."""
+    """What members do only with a solved challenge."""
+    challenge: Challenge = Challenge()
     impersonation: Impersonation = "off"
     """Who of the app's team may act as its members."""
     team_second_factor: bool = False
     """Whether console users reach the app only with a second factor."""
+    default_language: Language = "en"
+    """That of mails and pages where neither the member nor the browser says another."""
     password_check: bool = False
     """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"

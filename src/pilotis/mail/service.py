@@ -245,8 +245,9 @@ class Mails:
             language = language or own
         require_address("to", recipient)
         writer = await self.writer(app.app_id)
-        html = new.html or plain_html(language or "en", subject, new.text)
-        mail = NewMail("message", recipient, language or "en", new.member_id)
+        language = language or writer.sending.language
+        html = new.html or plain_html(language, subject, new.text)
+        mail = NewMail("message", recipient, language, new.member_id)
         async with self._database.transaction(app.app_id) as connection:
             _, state = await writer.write_body(connection, mail, subject, Body(new.text, html), mail_id)
             await record(connection, app.app_id, actor, "mail.send", str(mail_id), member_id=new.member_id)

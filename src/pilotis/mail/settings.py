@@ -11,6 +11,7 @@ from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import OutgoingError, OutgoingFailure
 from pilotis.kit.errors import NotFoundError, invalid
+from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import Sender, is_address, parse_sender
 from pilotis.kit.smtp_urls import SmtpServer, parse_smtp_url
 from pilotis.limits import Limits, limits_in_force
@@ -41,6 +42,8 @@ class Sending(NamedTuple):
     relay: Relay | None
     per_day: int
     hook: UUID | None = None
+    language: Language = "en"
+    """That of mails to whom nothing says another."""
 
 
 class SettingsOfMail:
@@ -107,14 +110,14 @@ class SettingsOfMail:
             raise NotFoundError
         if found.is_branch and found.smtp_url is None:
             # Members of a copy have the addresses of real ones.
-            return Sending(found.name, None, 0)
+            return Sending(found.name, None, 0, language=found.language)
         if found.hook is not None:
-            return Sending(found.name, None, 0, found.hook)
+            return Sending(found.name, None, 0, found.hook, found.language)
         if found.smtp_url is not None:
-            return Sending(found.name, await self._own(app_id, found), 0)
+            return Sending(found.name, await self._own(app_id, found), 0, language=found.language)
         limits = limits_in_force(self._limits, found.plan_limits, found.limits)
         relay = None if self._server is None else _with_name(self._server, found.name)
-        return Sending(found.name, relay, limits.mail_per_day if relay else 0)
+        return Sending(found.name, relay, limits.mail_per_day if relay else 0, language=found.language)
 
     async def _own(self, app_id: UUID, found: AppMail) -> Relay:
         assert found.smtp_url is not None

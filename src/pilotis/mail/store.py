@@ -37,6 +37,7 @@ class AppMail(msgspec.Struct, frozen=True):
     hook: UUID | None
     is_branch: bool
     plan_limits: str
+    language: Language
 
 
 class StoredMail(msgspec.Struct, frozen=True):
@@ -102,7 +103,7 @@ async def app(connection: TenantDatabase, app_id: UUID) -> AppMail | None:
         """
         select a.name, s.smtp_url, s.password, s.mail_from, s.mail_reply_to, a.limits,
             (a.account_settings -> 'hooks' ->> 'send_mail')::uuid as hook, a.parent_app_id is not null as is_branch,
-            a.plan_limits
+            a.plan_limits, coalesce(a.account_settings ->> 'default_language', 'en') as language
         from pilotis.apps a left join pilotis.mail_settings s using (app_id)
         where a.app_id = $1 and a.deleted_at is null
         """,

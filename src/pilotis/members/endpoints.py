@@ -75,7 +75,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
         With the token of a mailed `invitation` its address is the member's, and verified, with the roles and the team
         that it promises. The token works once.
         """
-        await self._members.require_challenge(call.app, call.header(HEADER), "signup")
+        await self._members.require_challenge(call.app, call.client, call.header(HEADER), "signup")
         return await self._members.sign_up(
             call.client,
             call.app,
@@ -109,7 +109,7 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
         The answer's `X-Device-Token` is worth keeping: while others guess the member's password, a sign-in that sends
         it along takes no challenge.
         """
-        await self._members.require_challenge(call.app, call.header(HEADER), "signin")
+        await self._members.require_challenge(call.app, call.client, call.header(HEADER), "signin")
         proofs = NoRobot(call.header(HEADER), call.header(DEVICE_HEADER))
         signed_in, device = await self._members.sign_in(call.client, call.app, body, call.user_agent, proofs)
         if device is not None:
@@ -122,11 +122,11 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
         status=201,
         creates="member_id",
         rate="guest",
-        errors=[LoginDisabledError, SignUpClosedError, ChallengeRequiredError],
+        errors=[LoginDisabledError, SignUpClosedError, ChallengeRequiredError, RejectedByHookError, HookFailedError],
     )
     async def create_guest(self, call: Call) -> SignedInGuest:
         """Create an anonymous guest member and sign it in."""
-        await self._members.require_challenge(call.app, call.header(HEADER), "guest")
+        await self._members.require_challenge(call.app, call.client, call.header(HEADER), "guest")
         return await self._members.create_guest(call.app, call.actor, call.user_agent)
 
     @get("/v1/public/app-members/me", access=Access.ACCOUNT, only_reads=True, errors=[MemberInactiveError])

@@ -12,8 +12,10 @@ from pilotis.members.administration.endpoints import MemberAdministrationEndpoin
 from pilotis.members.administration.service import MemberAdministration
 from pilotis.members.challenges.endpoints import ChallengeEndpoints
 from pilotis.members.challenges.service import Challenges
+from pilotis.members.challenges.vendors import VendorChallenges
 from pilotis.members.endpoints import MemberEndpoints
 from pilotis.members.events import EVENT_TYPES
+from pilotis.members.hooks import Hooks
 from pilotis.members.known_devices.service import KnownDevices
 from pilotis.members.password_rules import PasswordRules
 from pilotis.members.service import Members
@@ -35,12 +37,16 @@ class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
     }
 
     members: Members
+    challenges: Challenges
 
 
 def feature(floor: Floor) -> MembersFeature:
     """Return the feature."""
     rules = PasswordRules(lambda: floor.outgoing, floor.settings.breached_passwords)
-    challenges = Challenges(floor.database, floor.rate_limits, floor.signing_keys)
+    hooks = Hooks()
+    challenges = Challenges(
+        floor.database, floor.rate_limits, floor.signing_keys, VendorChallenges(lambda: floor.outgoing), hooks
+    )
     members = Members(
         floor.database,
         floor.sessions,
@@ -50,6 +56,7 @@ def feature(floor: Floor) -> MembersFeature:
         rules,
         challenges,
         KnownDevices(floor.database, floor.rate_limits, floor.signing_keys),
+        hooks,
     )
     administration = MemberAdministration(floor.database, floor.sessions, floor.passwords, floor.events, members)
     return MembersFeature(
@@ -62,6 +69,7 @@ def feature(floor: Floor) -> MembersFeature:
         event_types=EVENT_TYPES,
         periodic=periodic(floor, members),
         members=members,
+        challenges=challenges,
         metrics=[
             CounterOf(
                 "pilotis_breached_password_checks",

@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from pilotis.http.api.principals import AppInfo, Client
-from pilotis.kit.account_settings import HookName
+from pilotis.kit.account_settings import ChallengedAction, HookName
 from pilotis.kit.errors import ForbiddenError, PilotisError, UnavailableError
 from pilotis.members.arrivals.types import MAX_ROWS, HookRow
 from pilotis.members.types import Nickname, Roles
@@ -23,14 +23,14 @@ R = TypeVar("R")
 
 
 class RejectedByHookError(ForbiddenError):
-    """403: a function of the app rejects the sign-up or the sign-in; the message is the function's."""
+    """403: a function of the app rejects the sign-up, sign-in or solved challenge; the message is the function's."""
 
     code = "REJECTED_BY_HOOK"
     message = "The app rejects this sign-in."
 
 
 class HookFailedError(UnavailableError):
-    """503: a function that decides on sign-ups or sign-ins has failed, took too long, or answered something invalid."""
+    """503: a function that decides on sign-ups, sign-ins or challenges has failed, or gave no valid answer in time."""
 
     code = "HOOK_FAILED"
     message = "The app cannot decide on this now. Try again later."
@@ -53,6 +53,7 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: Annotated[list[HookRow], msgspec.Meta(max_length=MAX_ROWS)] = []
 
 
+_PASSES = Verdict()
 Run = Callable[[AppInfo, UUID, HookName, dict[str, Any], Client], Awaitable[Any]]
 """Calls a function with a payload, and returns its result; raises `PilotisError`."""
 
@@ -119,6 +120,12 @@ class Hooks:
             except HookDueError as due:
                 passes.note(due, await self._ask(app, client, due))
         raise HookFailedError
+
+    async def verify_challenge(self, app: AppInfo, client: Client, token: str, action: ChallengedAction) -> None:
+        """Ask whether a token solves the challenge that the app sets for an action; raises `RejectedByHookError`."""
+        payload = {"token": token, "on": action}
+        if await self._ask(app, client, HookDueError("verify_challenge", payload)) != _PASSES:
+            raise HookFailedError
 
     async def _ask(self, app: AppInfo, client: Client, due: HookDueError) -> Verdict:
         function_id = getattr(app.accounts.hooks, due.hook)

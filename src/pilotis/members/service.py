@@ -218,6 +218,7 @@ class Members:
         password_rules: PasswordRules | None = None,
         challenges: Challenges | None = None,
         devices: KnownDevices | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self._challenges = challenges
         self._devices = devices
@@ -227,7 +228,7 @@ class Members:
         self._rate_limits = rate_limits
         self._events = emitter
         self.gate = Gate(database, sessions, emitter)
-        self.hooks = Hooks()
+        self.hooks = hooks or Hooks()
         self.arrivals = Arrivals()
         self.password_rules = password_rules or PasswordRules(None, None)
         self._claimed: Callable[[Connection, EmailClaim], Awaitable[None]] | None = None
@@ -239,10 +240,12 @@ class Members:
         """What is told of deleted members, each in the transaction of the deletion."""
         self._checks: Batchers[UUID, tuple[UUID, Claims], SessionMember | None] = Batchers(self._check)
 
-    async def require_challenge(self, app: AppInfo, token: str | None, action: ChallengedAction) -> None:
+    async def require_challenge(
+        self, app: AppInfo, client: Client, token: str | None, action: ChallengedAction
+    ) -> None:
         """Raise `ChallengeRequiredError` unless the app lets the action pass, or the token solves a challenge."""
         if self._challenges is not None:
-            await self._challenges.require(app, token, action)
+            await self._challenges.require(app, client, token, action)
 
     async def departed(self, connection: Connection, app_id: UUID, member_ids: Sequence[str]) -> None:
         """Tell those who follow that members are deleted, in the transaction that deletes them."""
@@ -515,7 +518,7 @@ class Members:
         )
         key = sign_in_key(client, app, login_id)
         if is_guessed and "signin" not in app.accounts.challenge_on:
-            await self._require_no_robot(app, account, proofs)
+            await self._require_no_robot(app, client, account, proofs)
         password_hash = None if account is None else account.password_hash
         is_right = await self._passwords.verify(password_hash, credentials.password)
         if account is None or password_hash is None or not is_right:
@@ -557,12 +560,14 @@ class Members:
         )
         return signed_in, device
 
-    async def _require_no_robot(self, app: AppInfo, account: records.Entrant | None, proofs: NoRobot) -> None:
+    async def _require_no_robot(
+        self, app: AppInfo, client: Client, account: records.Entrant | None, proofs: NoRobot
+    ) -> None:
         """Whoever guesses from many addresses pays for each try; where the member has signed in before is free."""
         if self._devices is not None and await self._devices.permits(app.app_id, account, proofs.device):
             return
         if self._challenges is not None:
-            await self._challenges.require_solved(app, proofs.solution)
+            await self._challenges.require_solved(app, client, proofs.solution, "signin")
 
     async def _require_pass(self, app: AppInfo, account: records.Entrant, passes: Passes) -> None:
         self.gate.require_pass(app, account, ["password"], passes)

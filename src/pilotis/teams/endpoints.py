@@ -137,7 +137,7 @@ class TeamEndpoints(Endpoints, tag="Teams"):
         A mailed invitation works for the member that has verified the address. The token of a link is shown once; who
         has it joins with `POST /v1/public/app-members/invitations/accept`.
         """
-        language = preferred(call.header(b"accept-language")) or "en"
+        language = preferred(call.header(b"accept-language"))
         invitation_id = UUID(call.new_id())
         return await self._teams.invite(call.app.app_id, team_id, call.member, body, invitation_id, language)
 

@@ -249,7 +249,7 @@ class Teams:
         member: MemberInfo,
         new: NewTeamInvitation,
         invitation_id: UUID,
-        language: Language,
+        language: Language | None,
     ) -> CreatedTeamInvitation:
         """Invite by mail, or create a link, as one of the team's owners; raises `TeamFullError`."""
         if new.email is not None and not is_address(new.email):
@@ -276,7 +276,9 @@ class Teams:
             )
             if new.email is not None:
                 link = f"{self._base_url}/account/{app_id}/invite#{token.text}"
-                mail = NewMail("team_invitation", new.email, language, link=link, lifetime=lifetime)
+                mail = NewMail(
+                    "team_invitation", new.email, language or writer.sending.language, link=link, lifetime=lifetime
+                )
                 if await self._is_within_budget(connection, app_id, new.email):
                     await writer.write(connection, mail)
                 else:

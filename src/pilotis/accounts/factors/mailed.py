@@ -53,7 +53,7 @@ class MailedFactors:
                 "second_factor",
                 ticket.member_id,
                 state.email,
-                state.language or language or "en",
+                state.language or language or writer.sending.language,
                 ticket.ticket_hash,
                 one_client(client.address),
             )

@@ -282,7 +282,7 @@ class Factors:
         """Mail a notice to a member's address, if it has one."""
         state = await self._members.lock_account(connection, writer.app_id, member_id)
         if state is not None and state.email is not None:
-            mail = NewMail("security_notice", state.email, state.language or "en", member_id)
+            mail = NewMail("security_notice", state.email, state.language or writer.sending.language, member_id)
             await writer.write(connection, mail)
 
 

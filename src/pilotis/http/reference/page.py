@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 
@@ -54,6 +54,7 @@ def page(
     images: Sequence[str] = (),
     ancestors: str = "'none'",
     form_action: Sequence[str] = (),
+    others: Mapping[str, Sequence[str]] = {},
     headers: Sequence[tuple[bytes, bytes]] = ((b"cache-control", b"no-cache"),),
     cookies: Sequence[SetCookie] = (),
 ) -> Reply:
@@ -63,7 +64,7 @@ def page(
     not have. `theme` is the app's, before which `more_style` is added to the style sheet. `mode` is whether the page is
     light or dark, if not as the theme says; `auto` leaves that to the browser. `images` are the sources of its images
     besides `data:` and the theme's logo, `ancestors` who may show it in a frame, and `form_action` where its forms may
-    be sent.
+    be sent. `others` are sources of other servers, by the directive of the content security policy.
     """
     mode = mode or theme.mode
     bar = _bar(current) if has_bar else ""
@@ -83,6 +84,7 @@ def page(
         fonts=["'self'"],
         form_action=form_action,
         ancestors=ancestors,
+        others=others,
     )
     return Reply(html.encode(), status, [*rules, *headers], content_type=b"text/html; charset=utf-8", cookies=cookies)
 

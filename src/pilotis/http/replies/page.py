@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pilotis.http.api.cookies import SetCookie
@@ -53,18 +53,20 @@ def page_headers(
     fonts: Sequence[str] = (),
     form_action: Sequence[str] = (),
     ancestors: str = "'none'",
+    others: Mapping[str, Sequence[str]] = {},
 ) -> list[tuple[bytes, bytes]]:
     """Return the headers that restrict a page to these inline texts, each by its hash (CSP 3, section 6.7.3.3).
 
-    `ancestors` is whose pages may show it in a frame.
+    `ancestors` is whose pages may show it in a frame. `others` are sources of other servers, by the directive.
     """
     policy = [
         "default-src 'none'",
-        f"style-src {_sources(styles)}",
-        f"script-src {_sources(scripts)}",
+        f"style-src {' '.join((_sources(styles), *others.get('style-src', ())))}",
+        f"script-src {' '.join((_sources(scripts), *others.get('script-src', ())))}",
         f"img-src {' '.join(('data:', *images))}",
         f"font-src {' '.join(fonts) or _NONE}",
-        "connect-src 'self'",
+        f"connect-src {' '.join((_SELF, *others.get('connect-src', ())))}",
+        *([f"frame-src {' '.join(others['frame-src'])}"] if "frame-src" in others else []),
         "base-uri 'none'",
         f"form-action {' '.join(form_action) or _NONE}",
         f"frame-ancestors {ancestors}",
@@ -76,7 +78,7 @@ def page_headers(
     ]
 
 
-_NONE = "'none'"
+_NONE, _SELF = "'none'", "'self'"
 
 
 def _sources(texts: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ class Purpose(enum.StrEnum):
     TOTP_SECRET = "totp_secret"  # noqa: S105 - a name
     RECOVERY_CODE = "recovery_code"
     ARCHIVE_PASSPHRASE = "archive_passphrase"  # noqa: S105 - a name
+    CHALLENGE_SECRET = "challenge_secret"  # noqa: S105 - a name
     HTTPS_KEY = "https_key"
 
 

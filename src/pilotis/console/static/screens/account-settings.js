@@ -18,7 +18,8 @@ import { AccountTheme } from "./account-theme.js";
 /** @typedef {Api.AppAccountSettings} Settings */
 
 const WAYS = /** @type {const} */ (["password", "email", "social", "guest"]);
-const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail"]);
+const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail", "verify_challenge"]);
+const ACTIONS = /** @type {const} */ (["signup", "signin", "guest", "mail", "reset"]);
 /** What an app begins with that makes no rows. */
 const EXAMPLE = [
   { table: "profiles", data: { member: { $member: "id" }, username: { $input: "username", label: "User name" } } },
@@ -28,7 +29,7 @@ const why = () => (may("owner") ? "" : t.needs.owner);
 export function AccountSettings() {
   const { data, error, reload, set } = useLoad((signal) => onApp("/account-settings", { signal }), [appId.value]);
   const functions = useLoad((signal) => onApp("/functions", { query: { limit: 200 }, signal }), [appId.value]);
-  const [editing, setEditing] = useState(/** @type {"" | "domain" | "rows"} */ (""));
+  const [editing, setEditing] = useState(/** @type {"" | "domain" | "rows" | "challenge"} */ (""));
   if (error) return html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`;
   if (!data) return html`<section class="slab"><${Bones} rows=${6} columns=${2} /></section>`;
   const change = async (/** @type {any} */ body) => {
@@ -65,6 +66,11 @@ export function AccountSettings() {
       <h2>${words.title}</h2>
       <div class="form">
         ${choice("sign_up")} ${choice("login_id_form")} ${choice("email_verification")} ${choice("second_factor")}
+        <${SelectField}
+          label=${words.default_language} help=${words.default_language_text} value=${data.default_language}
+          disabled=${!may("owner")} title=${why() || undefined} options=${Object.entries(words.languages)}
+          onInput=${(/** @type {any} */ value) => change({ default_language: value })}
+        />
         ${choice("on_member_delete")} ${choice("impersonation")}
       </div>
       ${data.sign_up !== "closed" && html`<fieldset class="field">
@@ -129,6 +135,37 @@ export function AccountSettings() {
       </div>
     </section>
     <section class="slab pad">
+      <h2>${words.challenge}</h2>
+      <div class="option">
+        <div class="grow">
+          <span class="label">${words.challenges[data.challenge.provider]}</span>
+          <p class="soft s12">
+            ${data.challenge.provider === "proof_of_work" ? words.puzzleText : html`<code>${data.challenge.site_key}</code>`}
+          </p>
+        </div>
+        <${Button} kind="small" label=${words.editChallenge} why=${why()} onClick=${() => setEditing("challenge")}>
+          ${t.edit}
+        </${Button}>
+      </div>
+      <fieldset class="field">
+        <legend class="label">${words.challenge_on}</legend>
+        ${ACTIONS.map(
+          (name) => html`<label key=${name} class="check" title=${why() || undefined}>
+            <input
+              type="checkbox" checked=${data.challenge_on.includes(name)} disabled=${!may("owner")}
+              onChange=${(/** @type {Typed} */ event) =>
+                change({
+                  challenge_on: ACTIONS.filter((one) =>
+                    one === name ? event.target.checked : data.challenge_on.includes(one),
+                  ),
+                })}
+            />
+            ${" "}${words.challenged[name]}
+          </label>`,
+        )}
+      </fieldset>
+    </section>
+    <section class="slab pad">
       <h2>${words.hooks}</h2>
       <p class="soft s13">${words.hooksText}</p>
       <div class="form">
@@ -146,7 +183,7 @@ export function AccountSettings() {
       </div>
     </section>
     <${AccountTheme} settings=${data} set=${set} />
-    ${editing && html`<${editing === "domain" ? Domain : Rows}
+    ${editing && html`<${{ domain: Domain, rows: Rows, challenge: Challenge }[editing]}
       known=${data} onClose=${() => setEditing("")}
       save=${async (/** @type {any} */ body) => set(await onApp("/account-settings", { method: "PATCH", body }))}
     />`}
@@ -184,6 +221,43 @@ function Rows({ known, save, onClose }) {
     about=${(/** @type {unknown} */ error) => (error instanceof SyntaxError ? t.grid.notJson(error.message) : null)}
   >
     <${TextAreaField} label="JSON" value=${text} onInput=${setText} rows="16" help=${words.rowsHelp} data-first />
+  </${FormDialog}>`;
+}
+
+/** What tells people from robots. @param {{known: Settings, save: (body: any) => Promise<unknown>, onClose: () => void}} props */
+function Challenge({ known, save, onClose }) {
+  const [provider, setProvider] = useState(known.challenge.provider);
+  const [key, setKey] = useState(known.challenge.site_key || "");
+  const [secret, setSecret] = useState("");
+  const [isOpen, setOpen] = useState(known.challenge.open_when_unreachable);
+  const isVendor = provider !== "proof_of_work";
+  const isSame = provider === known.challenge.provider;
+  const submit = async () => {
+    const vendor = { site_key: key.trim(), open_when_unreachable: isOpen, ...(secret ? { secret } : {}) };
+    await save({ challenge: { provider, ...(isVendor ? vendor : {}) } });
+    onClose();
+  };
+  const words = t.settings.accounts;
+  return html`<${FormDialog} title=${words.challenge} action=${t.save} onClose=${onClose} submit=${submit}>
+    <${SelectField}
+      label=${words.challengeBy} value=${provider} options=${Object.entries(words.challenges)}
+      onInput=${(/** @type {any} */ value) => setProvider(value)} data-first
+    />
+    ${isVendor && html`
+      <${TextField} label=${words.siteKey} value=${key} onInput=${setKey} spellcheck="false" maxlength="200" required />
+      <${TextField}
+        label=${words.secret} type="password" autocomplete="off" value=${secret} onInput=${setSecret} maxlength="500"
+        required=${!(isSame && known.challenge.has_secret)} optional=${isSame && known.challenge.has_secret}
+        help=${isSame && known.challenge.has_secret ? words.secretStays : undefined}
+      />
+      <label class="check">
+        <input
+          type="checkbox" checked=${isOpen}
+          onChange=${(/** @type {Typed} */ event) => setOpen(event.target.checked)}
+        />
+        ${" "}${words.openWhenUnreachable}
+      </label>
+    `}
   </${FormDialog}>`;
 }
 
