@@ -101,8 +101,8 @@ class TestTeam:
         assert_error(await join(app, token_of(mail)), 401, "TOKEN_EXPIRED")
         async with owner_of(app).client(app) as owner:
             log = (await owner.get("/audit-log", params={"limit": 50})).json()["data"]
-        noted = [one for one in log if one["action"].startswith("member_invitation.")]
-        assert [one["action"] for one in noted] == ["member_invitation.revoke", "member_invitation.create"]
+        noted = [one for one in log if "invit" in one["action"] and one["action"].startswith("member.")]
+        assert [one["action"] for one in noted] == ["member.revoke_invitation", "member.invite"]
         assert noted[1]["details"]["email"] == EVE
 
     async def test_a_viewer_reads_and_others_see_nothing(self, app: App, other_app: App):
@@ -187,6 +187,10 @@ class TestAccepting:
         for again in (await join(app, token, "eve2"), await post(app, "/invitations/read", {"token": token})):
             assert_error(again, 401, "TOKEN_EXPIRED")
         assert (await sign_in(app, "eve@example.com", PASSWORD)).json()["member_id"] == made.json()["member_id"]
+        async with owner_of(app).client(app) as owner:
+            log = (await owner.get("/audit-log", params={"limit": 50})).json()["data"]
+        (noted,) = [one for one in log if one["action"] == "member.accept_invitation"]
+        assert noted["target"] == made.json()["member_id"]
         # No other proof was mailed.
         assert len((await call(app, "GET", "/mail"))["data"]) == 1
 
@@ -274,6 +278,23 @@ class TestOtherProofs:
             assert [one["team_id"] for one in (await client.get(f"{MEMBERS}/teams")).json()["teams"]] == [team]
         assert await states(app) == ["accepted"]
         assert_error(await join(app, token), 401, "TOKEN_EXPIRED")
+
+    @pytest.mark.parametrize("form", ["any", "email"])
+    async def test_the_link_and_a_code_at_once_make_one_member(self, app: App, form: str):
+        await settings(app, sign_up="invited", login_id_form=form, methods={"email_code": True})
+        for number in range(4):
+            email = f"m{number}@example.com"
+            token = await invited(app, email, roles=["author"])
+            ticket = (await post(app, "/email-sign-in", {"email": email})).json()["ticket"]
+            code = (await mails(app, number + 1, purpose="sign_in"))[0]["code"]
+            by_link, by_code = await asyncio.gather(
+                join(app, token, email), post(app, "/email-sign-in/confirm", {"ticket": ticket, "code": code})
+            )
+            # Whichever comes first makes it; the code signs it in afterwards, too.
+            assert (by_link.status_code, by_code.status_code) in {(201, 200), (401, 201)}
+            own = await account(app, by_code.json()["access_token"])
+            assert (own["email"], own["roles"]) == (email, ["author"])
+        assert (await call(app, "GET", "/members"))["total_count"] == 4
 
     async def test_a_code_that_was_mailed_before_the_revocation_admits_nobody(self, app: App):
         await settings(app, sign_up="invited", methods={"email_code": True})

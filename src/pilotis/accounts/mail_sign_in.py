@@ -200,6 +200,9 @@ class MailSignIn:
                 await self._claims.claim(connection, app, actor, unproven, proof.email, None)
             else:
                 invited = await self._members.invited(connection, app.app_id, proof.email)
+                if not invited and await self._members.by_email(connection, app.app_id, proof.email_folded):
+                    # Whoever had the invitation locked has just made the member.
+                    raise EmailTakenError
                 require_open(app, "email", is_invited=invited)
                 is_new = True
                 nobody = Actor("public", None, client.request_id)

@@ -116,7 +116,7 @@ class MemberInvitations:
             await write_within_budget(self._rate_limits, connection, writer, mail, network)
             given = {"email": new.email, "roles": row.roles, "team_id": row.team_id, "team_roles": row.team_roles}
             details = {name: value for name, value in given.items() if value}
-            await record(connection, app_id, actor, "member_invitation.create", invitation_id, **details)
+            await record(connection, app_id, actor, "member.invite", invitation_id, **details)
         return _shown(row)
 
     async def page(self, app: AppInfo, query: MemberInvitationQuery) -> MemberInvitationPage:
@@ -140,7 +140,7 @@ class MemberInvitations:
             email = await store.revoke(connection, app_id, invitation_id)
             if email is None:
                 raise MemberInvitationNotFoundError
-            await record(connection, app_id, actor, "member_invitation.revoke", invitation_id, email=email)
+            await record(connection, app_id, actor, "member.revoke_invitation", invitation_id, email=email)
 
     async def look(self, app_id: UUID, token: str) -> InvitedAddress:
         """Return what an invitation is for; this uses nothing up. Raises `TokenExpiredError`."""
@@ -177,7 +177,9 @@ class MemberInvitations:
         await self._members.add_roles(connection, app_id, actor, member_id, invited.roles)
         if invited.team_id is not None:
             await self._teams.welcome(connection, app_id, actor, invited.team_id, member_id, invited.team_roles)
-        await record(connection, app_id, actor, "member_invitation.accept", invited.invitation_id, member_id=member_id)
+        await record(
+            connection, app_id, actor, "member.accept_invitation", member_id, invitation_id=invited.invitation_id
+        )
 
 
 def _shown(row: StoredInvitation) -> MemberInvitation:
