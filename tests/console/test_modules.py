@@ -99,7 +99,7 @@ NEWER = json.loads(Path(__file__).with_name("newer_features.json").read_text("ut
 LOADED = [STATIC, STATIC.parents[1] / "http" / "reference", STATIC.parents[1] / "oauth" / "flow"]
 # What nobody misses where it is missing, or what something stands in for (`state/exact.js`); phones drop no folders.
 STANDS_IN = {
-    *("autocapitalize", "contain: style", "font-family: ui-monospace", "rawJSON", "scrollbar-width"),
+    *("autocapitalize", "contain: style", "rawJSON", "scrollbar-width"),
     *(f"cursor: {name}" for name in ("col-resize", "default", "not-allowed", "pointer", "progress")),
     *("resize", "webkitGetAsEntry", "webkitRelativePath"),
 }

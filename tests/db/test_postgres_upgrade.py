@@ -177,8 +177,10 @@ def test_by_archive_it_has_the_same(cluster: Path):
     async def composite(connection: asyncpg.Connection) -> None:
         await connection.execute("create type pair as (a int, b text); create table pairs (p pair[])")
         await connection.execute("insert into pairs values (array[row(1, 'x')::pair])")
-        # Programs that know of the versions of columns leave them out of an archive; these do not know of them.
-        await upgrade_store.forget_versions_of_columns(connection)
+        # Programs that mark columns with versions leave these out of an archive, and read rows of types by them.
+        marked = "select exists (select from pg_attribute where attrelid = 'pair'::regclass and attoptions is not null)"
+        if not await connection.fetchval(marked):
+            await upgrade_store.forget_versions_of_columns(connection)
 
     ask(cluster, composite, old=True)
     before = ask(cluster, lambda connection: connection.fetchval("select p::text from pairs"), old=True)
