@@ -16,7 +16,7 @@ from pilotis.accounts.identities.service import OwnIdentities
 from pilotis.accounts.imports.endpoints import ImportEndpoints
 from pilotis.accounts.imports.service import Imports
 from pilotis.accounts.mail_sign_in import MailSignIn
-from pilotis.accounts.mailing import Codes
+from pilotis.accounts.mailing import Codes, farewells
 from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.reproofs import Reproofs
@@ -110,6 +110,7 @@ def feature(
     mailed = MailedFactors(floor.database, members.members, mail.mails, floor.rate_limits, codes, factors)
     imports = Imports(floor.database, members.members, oauth.links)
     members.members.attach(proofs.claimed, end_of_email)
+    members.members.attach_farewells(farewells(mail.mails))
     members.challenges.attach(apps.settings.challenge_secret)
     return AccountsFeature(
         name="accounts",

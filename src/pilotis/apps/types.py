@@ -173,7 +173,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     pages. `logo_url` is where the logo of the account pages is. `challenge_on` names what takes a solved challenge.
     Mails and pages are in the `default_language` where neither the member nor the browser asks for another. With
     `password_check` members choose no password that is guessed first. `on_member_delete` says whether what a
-    member has created is deleted with it, or whether it chooses (`ask`).
+    member has created is deleted with it, loses its creator (`anonymise`), or whether it chooses (`ask`).
     """
 
     sign_up: SignUpPolicy

@@ -27,7 +27,9 @@ HexColour = Annotated[str, msgspec.Meta(pattern="^#[0-9a-f]{6}$", examples=["#1c
 Radius = Annotated[int, msgspec.Meta(ge=0, le=16)]
 PageText = Literal["sign_in_title", "sign_in_text", "sign_up_title", "sign_up_text", "footer"]
 OwnText = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-OnMemberDelete = Literal["keep", "delete", "ask"]
+Remains = Literal["keep", "delete", "anonymise"]
+"""What becomes of what a deleted member has created; `anonymise` takes its creator away."""
+OnMemberDelete = Literal["keep", "delete", "anonymise", "ask"]
 SecondFactorName = Literal["passkey", "totp", "recovery_code", "email_code"]
 HookName = Literal["before_sign_up", "before_sign_in", "send_mail", "verify_challenge"]
 ChallengeProvider = Literal["proof_of_work", "turnstile", "hcaptcha", "recaptcha"]
@@ -118,7 +120,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     password_check: bool = False
     """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"
-    """Whether rows and files that a member has created are deleted with it, or it chooses."""
+    """What becomes of rows and files that a deleted member has created, or that it chooses."""
     on_sign_up: tuple[SignUpRow, ...] = ()
     """The rows that are made with each member."""
     sign_up_fields: tuple[SignUpField, ...] = ()

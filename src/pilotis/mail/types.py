@@ -22,6 +22,8 @@ Purpose = Literal[
     "address_changed",
     "security_notice",
     "team_invitation",
+    "account_deleted",
+    "export_ready",
     "test",
     "message",
 ]
