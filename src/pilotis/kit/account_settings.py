@@ -69,6 +69,15 @@ class Theme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The version of the app's logo, which is stored apart."""
 
 
+class PageUrls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The app's own pages to which the links of mails lead; where there is none, they lead to the server's."""
+
+    verify: str | None = None
+    reset: str | None = None
+    sign_in: str | None = None
+    invite: str | None = None
+
+
 class SignUpRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A row that is made with a member: what its columns get, and whether guests have it, too."""
 
@@ -106,6 +115,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     passkey_domain: str | None = None
     """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
     allowed_origins: tuple[str, ...] = ()
+    urls: PageUrls = PageUrls()
     hooks: Hooks = Hooks()
     theme: Theme = Theme()
     challenge_on: tuple[ChallengedAction, ...] = ()
@@ -132,6 +142,16 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 DEFAULTS = AccountSettings()
+
+
+def is_listed(url: str, pages: Sequence[str]) -> bool:
+    """Whether the origin of a page is that of one of an app's pages."""
+    return _origin(url) in {_origin(page) for page in pages}
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def pages_path(app_id: UUID) -> str:
