@@ -79,13 +79,13 @@ class Table:
         """
         async with connection_to(self.app.server) as connection:
 
-            async def agreed() -> int | None:
+            async def agreed() -> tuple[int] | None:
                 row_count, rows = await self.counted(connection)
                 assert row_count == rows
-                return rows if await self.total_count() == rows else None
+                return (rows,) if await self.total_count() == rows else None
 
-            rows: int = await until(agreed, 10)
-            return rows
+            (rows,) = await until(agreed, 10)
+            return int(rows)
 
 
 @pytest.fixture

@@ -79,7 +79,8 @@ class TestSignUp:
             answer = await client.patch("/account-settings", json={"hooks": {"before_sign_up": hook}})
         assert assert_error(answer, 400, "VALIDATION_FAILED")["details"][0]["code"] == "NO_SUCH_FUNCTION"
         settings = await bind(app, before_sign_in=hook)
-        assert settings["hooks"] == {"before_sign_up": None, "before_sign_in": hook, "send_mail": None}
+        bound = {"before_sign_up": None, "before_sign_in": hook, "send_mail": None, "verify_challenge": None}
+        assert settings["hooks"] == bound
         async with app.client() as client:
             assert "hooks" not in (await client.get("/v1/public/account-settings")).json()
         async with owner_of(app).client(app) as client:

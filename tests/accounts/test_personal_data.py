@@ -12,19 +12,25 @@ import httpx
 import pytest
 
 from pilotis.db.pool import Database
+from pilotis.mail.feature import MailFeature
 from pilotis.personal_data.service import ExportBusyError, ExportExpiredError, PersonalData
 from pilotis.settings import Settings
 from tests import databases
 from tests.acceptance.test_files import storage as new_storage
 from tests.acceptance.test_files import upload
 from tests.accounts.test_factors import age
+from tests.backstage import run_sql
 from tests.console import owner_of
-from tests.mail.world import MEMBERS, PASSWORD, call, post, sign_in, sign_up, verified
+from tests.mail.world import MEMBERS, PASSWORD, call, mails, post, sign_in, sign_up, verified
 from tests.rows.index_world import make_services
 from tests.support import App, assert_error
 from tests.waiting import PATIENCE, until
 
 ROWS = 450
+CREATORS_OF_FILES = """
+    select coalesce(array_agg(distinct creator) filter (where creator is not null), '{}')
+    from pilotis.files where app_id = $1
+"""
 
 
 @pytest.fixture
@@ -107,6 +113,9 @@ class TestExport:
             services.files,
             services.jobs,
             services.floor.rate_limits,
+            services.members,
+            services.features.get(MailFeature).mails,
+            "",
         )
         info = await services.apps.by_id(UUID(app.app_id))
         tokens = []
@@ -135,6 +144,23 @@ class TestExport:
         async with owner_of(app).client(app) as client:
             found = unzipped(await client.get(f"/members/{ada['member_id']}/export"))
         assert json.loads(found["account.json"])["login_id"] == "ada"
+
+    async def test_a_link_goes_by_mail_to_the_verified_address_alone(self, app: App, other_app: App):
+        ada, bob = await verified(app, "ada", "ada@example.com"), await sign_up(app, "bob")
+        refused = await post(app, "/me/export", {"by_mail": True}, bob["access_token"])
+        assert_error(refused, 409, "MEMBER_HAS_NO_EMAIL")
+        answer = await post(app, "/me/export", {"by_mail": True}, ada["access_token"])
+        assert (answer.status_code, answer.json()["token"]) == (200, None)
+        mail, _ = await mails(app, 2)
+        assert (mail["purpose"], mail["recipient"], mail["code"]) == ("export_ready", "ada@example.com", None)
+        page, _, token = mail["link"].partition("#")
+        assert page == f"{app.server.url}/account/{app.app_id}/download"
+        async with app.client() as client:
+            assert (await client.get(page)).status_code == 200
+        assert_error(await post(other_app, "/export/download", {"token": token}), 401, "EXPORT_EXPIRED")
+        found = unzipped(await post(app, "/export/download", {"token": token}))
+        assert json.loads(found["account.json"])["login_id"] == "ada"
+        assert_error(await post(app, "/export/download", {"token": token}), 401, "EXPORT_EXPIRED")
 
 
 class TestDeletion:
@@ -176,3 +202,61 @@ class TestDeletion:
             return await self.remaining(app, table, storage) == (ROWS, 1)
 
         assert await until(is_gone)
+
+    async def test_a_verified_address_is_told(self, app: App, other_app: App):
+        ada = await verified(app, "ada", "ada@example.com")
+        # Who has only claimed an address is told nothing, and an attempt with a wrong password neither.
+        bob = await sign_up(app, "bob", "bob@example.com")
+        for member, password in ((bob, PASSWORD), (ada, "wrong horse"), (ada, PASSWORD)):
+            async with app.client(member["access_token"]) as client:
+                await client.request("DELETE", f"{MEMBERS}/me", json={"password": password})
+        eve = await verified(other_app, "eve", "eve@example.com")
+        await call(other_app, "DELETE", f"/members/{eve['member_id']}")
+        for one, address in ((app, "ada@example.com"), (other_app, "eve@example.com")):
+            (mail,) = await mails(one, 1, purpose="account_deleted")
+            assert (mail["recipient"], mail["link"], mail["code"]) == (address, None, None)
+            assert "is deleted" in mail["text"]
+
+    async def test_what_it_has_created_stays_without_its_name(self, app: App, other_app: App):
+        ada, table, storage = await furnished(app)
+        eve, foreign, _ = await furnished(other_app)
+        await call(app, "PATCH", "/account-settings", json={"on_member_delete": "anonymise"})
+        before = await self.created_by(app, table)
+        assert before.count(ada["member_id"]) == ROWS
+        async with app.client(ada["access_token"]) as client:
+            done = await client.request("DELETE", f"{MEMBERS}/me", json={"password": PASSWORD})
+            assert done.status_code == 200, done.text
+
+        async def is_forgotten() -> bool:
+            return ada["member_id"] not in await self.created_by(app, table)
+
+        assert await until(is_forgotten)
+        assert await self.remaining(app, table, storage) == (ROWS + 2, 2)
+        after = await self.created_by(app, table)
+        (bob,) = {one for one in before if one != ada["member_id"]}
+        assert (after.count(None), after.count(bob)) == (ROWS, 2)
+
+        async def are_files_forgotten() -> bool:
+            return await run_sql(app.server, CREATORS_OF_FILES, UUID(app.app_id)) == [bob]
+
+        assert await until(are_files_forgotten)
+        assert (await self.created_by(other_app, foreign)).count(eve["member_id"]) == ROWS
+
+    async def created_by(self, app: App, table: str) -> list[str | None]:
+        async with app.client(Authorization=f"Bearer {app.secret_key}") as client:
+            answer = await client.get(f"/v1/public/tables/{table}/data", params={"limit": 1000})
+        assert answer.status_code == 200, answer.text
+        return [row["created_by"] for row in answer.json()["data"]]
+
+    async def test_a_job_that_was_cut_off_goes_on(self, app: App, services: Any):
+        ada, table, _ = await furnished(app)
+        info = await services.apps.by_id(UUID(app.app_id))
+        assert await services.rows.forget_creator(info, UUID(table), ada["member_id"]) == ROWS
+        assert await services.rows.forget_creator(info, UUID(table), ada["member_id"]) == 0
+        # Some of it was done before; the rest is.
+        await call(app, "DELETE", f"/members/{ada['member_id']}", params={"data": "anonymise"})
+
+        async def are_files_forgotten() -> bool:
+            return ada["member_id"] not in await run_sql(app.server, CREATORS_OF_FILES, UUID(app.app_id))
+
+        assert await until(are_files_forgotten)

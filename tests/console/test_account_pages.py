@@ -18,7 +18,7 @@ from tests.chromium import PICTURES, keep_picture
 from tests.console import owner_of
 from tests.console.conftest import Opening, obstacles
 from tests.functions.support import Functions
-from tests.mail.world import MEMBERS, account, call, mails, sign_in, sign_up, token_of, verified
+from tests.mail.world import MEMBERS, account, call, mails, post, sign_in, sign_up, token_of, verified
 from tests.oauth.test_logos import picture
 from tests.oauth.vendors import CLIENT_ID, SECRET, Person, vendors
 from tests.security.test_accounts import guessed
@@ -184,6 +184,23 @@ async def test_the_page_shows_the_widget_of_the_vendor_whose_script_alone_it_run
           document.head.append(script);
         }})"""
         assert await page.evaluate(added) == "error"
+
+
+async def test_a_mailed_export_is_downloaded_once_by_its_page(server: Server, app: App, visit: Opening) -> None:
+    ada = await verified(app, "ada", "ada@example.com")
+    await post(app, "/me/export", {"by_mail": True}, ada["access_token"])
+    mail, _ = await mails(app, 2)
+    async with visit(mail["link"], expected="401") as page:
+        assert token_of(mail) not in page.url
+        async with page.expect_download() as begun:
+            await press(page, "Download")
+        with zipfile.ZipFile(await (await begun.value).path()) as archive:
+            assert "account.json" in archive.namelist()
+        await expect(page.get_by_role("status")).to_contain_text("Your data is being downloaded.")
+        await page.goto("about:blank")
+        await page.goto(mail["link"])
+        await press(page, "Download")
+        await expect(page.get_by_role("status")).to_contain_text("has expired, or it was used")
 
 
 async def test_the_page_says_that_the_vendor_is_not_there(server: Server, app: App, visit: Opening) -> None:

@@ -89,6 +89,27 @@ async def test_an_owner_chooses_what_tells_people_from_robots(
     assert found["challenge_on"] == ["reset"]
 
 
+async def test_links_of_mails_lead_to_pages_that_are_listed(server: Server, app: App, visit: Opening, axe: str) -> None:
+    await call(app, "PUT", "/oauth/settings", json={"login_redirect_uris": ["https://club.example/in"]})
+    async with visit("about:blank", expected="400") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/settings/sign-in")
+        await page.get_by_label("Language", exact=True).first.select_option("Japanese")
+        await page.get_by_label("When a member deletes its account").select_option("Stay, without their creator")
+        await page.get_by_role("button", name="Edit links").click()
+        dialog = page.get_by_role("dialog", name="Links of mails")
+        await dialog.get_by_label("A new password").fill("https://evil.example/reset")
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-urls")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("login_redirect_uris")
+        await dialog.get_by_label("A new password").fill("https://club.example/reset")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.locator("code", has_text="https://club.example/reset")).to_be_visible()
+    found = await call(app, "GET", "/account-settings")
+    assert (found["default_language"], found["on_member_delete"]) == ("ja", "anonymise")
+    assert found["urls"] == {"verify": None, "reset": "https://club.example/reset", "sign_in": None, "invite": None}
+
+
 async def test_a_member_is_banned_and_the_ban_is_lifted(server: Server, app: App, visit: Opening, axe: str) -> None:
     ada = await verified(app, "ada", "ada@example.com")
     async with visit("about:blank") as page:

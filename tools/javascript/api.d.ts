@@ -31,6 +31,7 @@ declare namespace Api {
     before_sign_up: string | null;
     before_sign_in: string | null;
     send_mail: string | null;
+    verify_challenge: string | null;
   }
   interface AccountTheme {
     accent?: string | null;
@@ -39,6 +40,12 @@ declare namespace Api {
     font?: "mono" | "serif" | "system" | null;
     mode?: "auto" | "dark" | "light";
     texts?: Record<string, Record<string, string>>;
+  }
+  interface AccountUrls {
+    verify: string | null;
+    reset: string | null;
+    sign_in: string | null;
+    invite: string | null;
   }
   interface Accumulator {
     "$sum"?: Expression;
@@ -140,11 +147,14 @@ declare namespace Api {
     theme: AccountTheme;
     logo_url: string | null;
     challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
+    default_language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     password_check: boolean;
-    on_member_delete: "ask" | "delete" | "keep";
+    on_member_delete: "anonymise" | "ask" | "delete" | "keep";
     sign_up_fields: Array<SignUpField>;
+    challenge: AppChallenge;
     impersonation: "editor" | "off" | "owner";
     team_second_factor: boolean;
+    urls: AccountUrls;
     hooks: AccountHooks;
     on_sign_up: Array<SignUpRow>;
   }
@@ -186,6 +196,12 @@ declare namespace Api {
     total_count: number;
     limit: number;
     offset: number;
+  }
+  interface AppChallenge {
+    provider: "hcaptcha" | "proof_of_work" | "recaptcha" | "turnstile";
+    site_key: string | null;
+    has_secret: boolean;
+    open_when_unreachable: boolean;
   }
   interface AppImport {
     id: string;
@@ -975,7 +991,7 @@ declare namespace Api {
     expires_at: string;
   }
   interface ExportTicket {
-    token: string;
+    token: string | null;
     expires_at: string;
   }
   interface ExposureReport {
@@ -1505,7 +1521,7 @@ declare namespace Api {
     server_from: string | null;
   }
   interface MailTemplate {
-    purpose: "address_changed" | "address_in_use" | "change_email" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
+    purpose: "account_deleted" | "address_changed" | "address_in_use" | "change_email" | "export_ready" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1516,7 +1532,7 @@ declare namespace Api {
     variables: Array<string>;
   }
   interface MailTemplateItem {
-    purpose: "address_changed" | "address_in_use" | "change_email" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
+    purpose: "account_deleted" | "address_changed" | "address_in_use" | "change_email" | "export_ready" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1842,14 +1858,20 @@ declare namespace Api {
     theme: AccountTheme;
     logo_url: string | null;
     challenge_on: Array<"guest" | "mail" | "reset" | "signin" | "signup">;
+    default_language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     password_check: boolean;
-    on_member_delete: "ask" | "delete" | "keep";
+    on_member_delete: "anonymise" | "ask" | "delete" | "keep";
     sign_up_fields: Array<SignUpField>;
+    challenge: PublicChallenge;
     pages_url: string;
     guests: boolean;
     providers: Array<string>;
     password_min_length: number;
     password_max_length: number;
+  }
+  interface PublicChallenge {
+    provider: "hcaptcha" | "proof_of_work" | "recaptcha" | "turnstile";
+    site_key: string | null;
   }
   interface PublicKey {
     key_id: string;

@@ -739,6 +739,11 @@
       await download((await call("POST", `${MEMBERS}/me/export`)).token);
       done(texts.downloading);
     },
+    download: async () => {
+      await download(linkToken);
+      formOf("download").hidden = true;
+      done(texts.downloading);
+    },
     "sign-out": async () => {
       await call("POST", `${MEMBERS}/signout`);
       token = "";
@@ -826,7 +831,7 @@
   // Without the name the sign-in goes on.
   sayWhy().catch(() => {});
 
-  const needsLink = ["reset", "verify", "undo", "invite"].includes(data.page);
+  const needsLink = ["reset", "verify", "undo", "invite", "download"].includes(data.page);
   if (data.page === "preview") {
     // Before anything is shown, which would take the focus from the console.
     /** @type {HTMLElement} */ (document.querySelector("main")).inert = true;

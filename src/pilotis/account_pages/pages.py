@@ -25,7 +25,7 @@ from pilotis.oauth.social.types import AccountPageVendors
 
 PREVIEW = "preview"
 """The sign-in page as the console shows it: it looks and does nothing."""
-PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "undo", "invite", "account")
+PAGES = ("sign-in", "sign-up", "forgot", "reset", "verify", "undo", "invite", "download", "account")
 
 _SCRIPTS = ("vendors.js", "passkeys.js", "challenges.js", "devices.js", "page.js")
 # What the widgets of challenges load, by their vendors' documentation of content security policies.

@@ -18,7 +18,7 @@ from pilotis.accounts.imports.service import Imports
 from pilotis.accounts.invitations.endpoints import InvitedEndpoints, MemberInvitationEndpoints
 from pilotis.accounts.invitations.service import MemberInvitations
 from pilotis.accounts.mail_sign_in import MailSignIn
-from pilotis.accounts.mailing import Codes
+from pilotis.accounts.mailing import Codes, farewells
 from pilotis.accounts.passkeys.endpoints import PasskeyEndpoints
 from pilotis.accounts.passkeys.service import Passkeys
 from pilotis.accounts.reproofs import Reproofs
@@ -125,6 +125,7 @@ def feature(
     )
     members.members.attach(proofs.claimed, end_of_email, claims.claim)
     members.members.attach_invitations(invitations)
+    members.members.attach_farewells(farewells(mail.mails))
     members.challenges.attach(apps.settings.challenge_secret)
     return AccountsFeature(
         name="accounts",

@@ -56,7 +56,7 @@ class SignInJob(msgspec.Struct, frozen=True, kw_only=True):
     network: str
     email: str
     ticket_hash: str
-    page: str
+    page: str | None
     language: Language | None = None
 
 
@@ -95,12 +95,14 @@ class MailSignIn:
     async def ask(self, app: AppInfo, client: Client, asked: EmailSignIn, language: Language | None) -> EmailTicket:
         """Mail a code, a link or both, as the app's settings say, and return the code's ticket.
 
-        The link leads to `redirect_uri`, one of the app's pages, or else to the server's. Raises `LoginDisabledError`.
+        The link leads to `redirect_uri`, one of the app's pages, or else to the page of `urls`, or the server's. Raises
+        `LoginDisabledError`.
         """
         if not (app.accounts.email_code or app.accounts.email_link):
             raise LoginDisabledError
         require_address("email", asked.email)
-        page = f"{self._base_url}/account/{app.app_id}/sign-in"
+        hosted = f"{self._base_url}/account/{app.app_id}/sign-in"
+        page = None
         if asked.redirect_uri is not None:
             if not await self._social.codes.is_own_page(app.app_id, asked.redirect_uri):
                 message = "redirect_uri: exactly one of the app's login_redirect_uris is expected."
@@ -110,7 +112,7 @@ class MailSignIn:
             else:
                 query = {"redirect_uri": asked.redirect_uri, "code_challenge": asked.code_challenge}
                 query |= {"state": asked.state} if asked.state is not None else {}
-                page = f"{page}?{urlencode(query)}"
+                page = f"{hosted}?{urlencode(query)}"
         ticket = random_token()
         job = SignInJob(
             network=one_client(client.address),
@@ -234,6 +236,8 @@ class MailSignIn:
             if (owner.is_active if owner else may_join) and (app.accounts.email_code or app.accounts.email_link):
                 recipient = owner.email if owner else asked.email
                 language = (owner and owner.language) or asked.language or writer.sending.language
+                hosted = f"{self._base_url}/account/{job.app_id}/sign-in"
+                page = asked.page or writer.sending.pages.sign_in or hosted
                 proof_id, link = uuid7(), mint(_PREFIX, job.app_id)
                 code, code_hmac = self._codes.new(job.app_id, proof_id)
                 mail = NewMail(
@@ -241,7 +245,7 @@ class MailSignIn:
                     recipient,
                     language,
                     owner.member_id if owner else None,
-                    link=f"{asked.page}#{link.text}" if app.accounts.email_link else None,
+                    link=f"{page}#{link.text}" if app.accounts.email_link else None,
                     code=code if app.accounts.email_code else None,
                     lifetime=LINK_LIFETIME,
                     code_lifetime=CODE_LIFETIME,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets as random
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -16,7 +17,8 @@ from pilotis.kit.crypto import MasterKeyring, derive_key, secret_hash
 from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import folded
-from pilotis.mail.service import NewMail, Writer
+from pilotis.mail.service import Mails, NewMail, Writer
+from pilotis.members.service import Farewell
 from pilotis.security.rate_limits import HOUR_SECONDS, RateLimits
 
 CODE_LIFETIME = timedelta(minutes=10)
@@ -66,6 +68,20 @@ async def write_within_budget(
     else:
         await writer.drop(connection, mail, "The address was asked for too often.")
     return is_within
+
+
+def farewells(mails: Mails) -> Callable[[UUID], Awaitable[Farewell]]:
+    """Return what mails to deleted members that they are."""
+
+    async def of(app_id: UUID) -> Farewell:
+        writer = await mails.writer(app_id)
+
+        async def tell(connection: Connection, email: str, language: Language | None) -> None:
+            await writer.write(connection, NewMail("account_deleted", email, language or writer.sending.language))
+
+        return tell
+
+    return of
 
 
 class CodeMail(NamedTuple):

@@ -30,7 +30,7 @@ from pilotis.http.api.principals import Actor, AppInfo, Client, MemberInfo, Reau
 from pilotis.jobs.kinds import Job, JobKind
 from pilotis.jobs.queue import Jobs
 from pilotis.kit import clock
-from pilotis.kit.account_settings import ChallengedAction
+from pilotis.kit.account_settings import ChallengedAction, pages_path
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.crypto import random_token, secret_hash
@@ -353,7 +353,7 @@ class Proofs:
             former,
             language or writer.sending.language,
             member_id,
-            link=f"{self._base_url}/account/{writer.app_id}/undo#{link.text}",
+            link=f"{self._hosted(writer.app_id, 'undo')}#{link.text}",
             lifetime=UNDO_LIFETIME,
         )
         await writer.write(connection, mail)
@@ -366,6 +366,10 @@ class Proofs:
             link_hash=link.hash,
         )
         await store.insert(connection, writer.app_id, new, UNDO_LIFETIME, UNDO_LIFETIME)
+
+    def _hosted(self, app_id: UUID, page: str) -> str:
+        """Return the address of one of the server's pages for an app."""
+        return f"{self._base_url}{pages_path(app_id)}/{page}"
 
     async def _run(self, job: Job[ProofJob]) -> None:
         """Write the mail that was asked for, or none."""
@@ -406,7 +410,7 @@ class Proofs:
             email,
             state.language or asked.language or writer.sending.language,
             member_id,
-            link=f"{self._base_url}/account/{app_id}/verify#{link.text}",
+            link=f"{writer.sending.pages.verify or self._hosted(app_id, 'verify')}#{link.text}",
             code=code,
             lifetime=VERIFY_LIFETIME,
             code_lifetime=CODE_LIFETIME,
@@ -441,7 +445,7 @@ class Proofs:
             found.email,
             found.language or asked.language or writer.sending.language,
             found.member_id,
-            link=f"{self._base_url}/account/{app_id}/reset#{link.text}",
+            link=f"{writer.sending.pages.reset or self._hosted(app_id, 'reset')}#{link.text}",
             lifetime=RESET_LIFETIME,
         )
         if await self._write(connection, writer, asked, mail):

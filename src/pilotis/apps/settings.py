@@ -17,6 +17,7 @@ from pilotis.apps.types import (
     AccountHooks,
     AccountSettingsChange,
     AccountTheme,
+    AccountUrls,
     AppAccountSettings,
     AppChallenge,
     AppLimits,
@@ -50,6 +51,10 @@ CheckRows = Callable[
 """Returns rows with the ids of their tables, and what they take from sign-ups; raises a 400 error."""
 
 
+PageFault = Callable[[UUID, str], Awaitable[str | None]]
+"""Returns why mails of an app must not lead to a page, a sentence; None if they may."""
+
+
 class AppSettings:
     """Reads and changes the settings of an app."""
 
@@ -61,10 +66,15 @@ class AppSettings:
         self._limits = limits
         self._is_function: Callable[[UUID, UUID], Awaitable[bool]] | None = None
         self._check_rows: CheckRows | None = None
+        self._page_fault: PageFault | None = None
 
     def attach(self, is_function: Callable[[UUID, UUID], Awaitable[bool]]) -> None:
         """Set what tells whether an app has a function."""
         self._is_function = is_function
+
+    def attach_pages(self, fault: PageFault) -> None:
+        """Set what tells whether mails of an app may lead to a page."""
+        self._page_fault = fault
 
     def attach_rows(self, check: CheckRows) -> None:
         """Set what checks the rows that are made with members."""
@@ -132,7 +142,11 @@ class AppSettings:
     async def change_accounts(self, app_id: UUID, actor: Actor, change: AccountSettingsChange) -> AppAccountSettings:
         """Change the given account settings of an app, and return all."""
         methods, hooks = _given(change.methods), _given(change.hooks)
-        given = {name: value for name, value in _given(change).items() if name not in {"methods", "hooks", "challenge"}}
+        given = {
+            name: value
+            for name, value in _given(change).items()
+            if name not in {"methods", "hooks", "challenge", "urls"}
+        }
         if isinstance(theme := given.get("theme"), AccountTheme):
             given["theme"] = stored_theme(theme, None)
         if "second_factors" in given:
@@ -143,6 +157,7 @@ class AppSettings:
         for name, function_id in hooks.items():
             if function_id is not None and not (self._is_function and await self._is_function(app_id, function_id)):
                 raise invalid(f"hooks.{name}", f"hooks.{name}: the app has no such function.", "NO_SUCH_FUNCTION")
+        urls = await self._checked_urls(app_id, change)
         password: bool | None = methods.pop("password", None)
         secrets = None if change.challenge.secret is msgspec.UNSET else await self._secrets.app(app_id)
         async with self._apps.change(app_id) as connection:
@@ -154,6 +169,7 @@ class AppSettings:
                 given["theme"] = msgspec.structs.replace(given["theme"], logo=stored.theme.logo)
             stored = msgspec.structs.replace(stored, **given, **methods)
             stored = msgspec.structs.replace(stored, hooks=msgspec.structs.replace(stored.hooks, **hooks))
+            stored = msgspec.structs.replace(stored, urls=msgspec.structs.replace(stored.urls, **urls))
             if rows is not None:
                 stored = await self._with_rows(connection, app_id, stored, rows)
             if fault := account_settings.passkey_fault(stored.passkey_domain, stored.allowed_origins):
@@ -168,6 +184,15 @@ class AppSettings:
                 changes["challenge"] |= {"secret": None, "has_secret": True}
             await record(connection, app_id, actor, "account_settings.update", app_id, **changes)
         return settings
+
+    async def _checked_urls(self, app_id: UUID, change: AccountSettingsChange) -> dict[str, str | None]:
+        """Return the given pages; raises a 400 error for one that mails must not lead to."""
+        urls: dict[str, str | None] = _given(change.urls)
+        for name, url in urls.items():
+            fault = None if url is None or self._page_fault is None else await self._page_fault(app_id, url)
+            if fault is not None:
+                raise invalid(f"urls.{name}", f"urls.{name}: {fault}", "INVALID_REDIRECT_URI")
+        return urls
 
     async def _challenged(
         self,
@@ -276,6 +301,7 @@ class AppSettings:
         hooks = AccountHooks(**msgspec.structs.asdict(stored.hooks))
         return AppAccountSettings(
             **self._account_fields(app_id, stored, has_passwords=has_passwords),
+            urls=AccountUrls(**msgspec.structs.asdict(stored.urls)),
             hooks=hooks,
             challenge=AppChallenge(
                 provider=stored.challenge.provider,

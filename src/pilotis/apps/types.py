@@ -173,7 +173,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     pages. `logo_url` is where the logo of the account pages is. `challenge_on` names what takes a solved challenge.
     Mails and pages are in the `default_language` where neither the member nor the browser asks for another. With
     `password_check` members choose no password that is guessed first. `on_member_delete` says whether what a
-    member has created is deleted with it, or whether it chooses (`ask`).
+    member has created is deleted with it, loses its creator (`anonymise`), or whether it chooses (`ask`).
     """
 
     sign_up: SignUpPolicy
@@ -226,6 +226,27 @@ class ChallengeChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     open_when_unreachable: bool | msgspec.UnsetType = msgspec.UNSET
 
 
+class AccountUrls(msgspec.Struct, frozen=True, kw_only=True):
+    """The app's own pages to which the links of mails lead; null for the server's page."""
+
+    verify: str | None
+    reset: str | None
+    sign_in: str | None
+    invite: str | None
+
+
+PageUrl = Annotated[str, msgspec.Meta(min_length=1, max_length=2000, examples=["https://club.example/verify"])]
+
+
+class AccountUrlsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The pages to set, each with the origin of one of the app's `login_redirect_uris`; null removes one."""
+
+    verify: PageUrl | msgspec.UnsetType | None = msgspec.UNSET
+    reset: PageUrl | msgspec.UnsetType | None = msgspec.UNSET
+    sign_in: PageUrl | msgspec.UnsetType | None = msgspec.UNSET
+    invite: PageUrl | msgspec.UnsetType | None = msgspec.UNSET
+
+
 class AppAccountSettings(AccountSettings, frozen=True, kw_only=True):
     """How an app's members make accounts and prove who they are, and the functions bound to that.
 
@@ -237,6 +258,7 @@ class AppAccountSettings(AccountSettings, frozen=True, kw_only=True):
     challenge: AppChallenge
     impersonation: Impersonation
     team_second_factor: bool
+    urls: AccountUrls
     hooks: AccountHooks
     on_sign_up: list[SignUpRow]
 
@@ -280,6 +302,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     methods: SignInMethodsChange = SignInMethodsChange()
     passkey_domain: Annotated[str, msgspec.Meta(max_length=253)] | msgspec.UnsetType | None = msgspec.UNSET
     allowed_origins: Origins | msgspec.UnsetType = msgspec.UNSET
+    urls: AccountUrlsChange = AccountUrlsChange()
     hooks: AccountHooksChange = AccountHooksChange()
     impersonation: Impersonation | msgspec.UnsetType = msgspec.UNSET
     team_second_factor: bool | msgspec.UnsetType = msgspec.UNSET

@@ -21,7 +21,7 @@ _ROUTES = {
     "profiles": ("PUT", "profiles"),
 }
 """How each section is changed, below the address of the app; GET reads it."""
-_WITH_PARTS = {"accounts.theme", "accounts.methods", "accounts.hooks", "accounts.challenge"}
+_WITH_PARTS = {"accounts.theme", "accounts.methods", "accounts.hooks", "accounts.challenge", "accounts.urls"}
 """The settings each part of which is one thing."""
 
 

@@ -44,6 +44,8 @@ from pilotis.kit.errors import PilotisError, invalid
 from pilotis.kit.ids import uuid7
 from pilotis.security.audit.service import record
 
+_ANONYMISED_MOST = 1000
+
 
 class Listing:
     """The files and folders of all storages."""
@@ -54,6 +56,10 @@ class Listing:
         self._links = links
         self._events = events
         self._ruling = ruling
+
+    async def forget_creator(self, app_id: UUID, member_id: str) -> int:
+        """Make the creator of some files of a deleted member nobody, and return how many they were."""
+        return await store.forget_creator(self._database.of(app_id), app_id, member_id, _ANONYMISED_MOST)
 
     async def page(self, app: AppInfo, principal: Principal, storage_id: UUID, query: ItemQuery) -> ItemList:
         """Return a page of the items that the caller may see, by path; raises `FolderNotFoundError`."""

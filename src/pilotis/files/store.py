@@ -572,3 +572,23 @@ RECOUNT = """
     ) where s.app_id = $1
 """
 """The statement that counts the bytes of each storage of an app, `$1`, after all its files were inserted at once."""
+
+
+async def forget_creator(connection: TenantDatabase, app_id: UUID, creator: str, limit: int) -> int:
+    """Make the creator of some files and folders nobody, and return how many they were."""
+    changed: int = await connection.fetchval(
+        """
+        with found as materialized (
+            select file_id from pilotis.files where app_id = $1 and creator = $2
+            order by file_id limit $3 for update
+        ), written as (
+            update pilotis.files f set creator = null from found
+            where f.app_id = $1 and f.file_id = found.file_id returning 1
+        )
+        select count(*) from written
+        """,
+        app_id,
+        creator,
+        limit,
+    )
+    return changed

@@ -27,7 +27,9 @@ HexColour = Annotated[str, msgspec.Meta(pattern="^#[0-9a-f]{6}$", examples=["#1c
 Radius = Annotated[int, msgspec.Meta(ge=0, le=16)]
 PageText = Literal["sign_in_title", "sign_in_text", "sign_up_title", "sign_up_text", "footer"]
 OwnText = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-OnMemberDelete = Literal["keep", "delete", "ask"]
+Remains = Literal["keep", "delete", "anonymise"]
+"""What becomes of what a deleted member has created; `anonymise` takes its creator away."""
+OnMemberDelete = Literal["keep", "delete", "anonymise", "ask"]
 SecondFactorName = Literal["passkey", "totp", "recovery_code", "email_code"]
 HookName = Literal["before_sign_up", "before_sign_in", "send_mail", "verify_challenge"]
 ChallengeProvider = Literal["proof_of_work", "turnstile", "hcaptcha", "recaptcha"]
@@ -67,6 +69,15 @@ class Theme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The version of the app's logo, which is stored apart."""
 
 
+class PageUrls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The app's own pages to which the links of mails lead; where there is none, they lead to the server's."""
+
+    verify: str | None = None
+    reset: str | None = None
+    sign_in: str | None = None
+    invite: str | None = None
+
+
 class SignUpRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A row that is made with a member: what its columns get, and whether guests have it, too."""
 
@@ -104,6 +115,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     passkey_domain: str | None = None
     """The domain of the app's own pages on which passkeys work; by default the server's, on its pages."""
     allowed_origins: tuple[str, ...] = ()
+    urls: PageUrls = PageUrls()
     hooks: Hooks = Hooks()
     theme: Theme = Theme()
     challenge_on: tuple[ChallengedAction, ...] = ()
@@ -118,7 +130,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     password_check: bool = False
     """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"
-    """Whether rows and files that a member has created are deleted with it, or it chooses."""
+    """What becomes of rows and files that a deleted member has created, or that it chooses."""
     on_sign_up: tuple[SignUpRow, ...] = ()
     """The rows that are made with each member."""
     sign_up_fields: tuple[SignUpField, ...] = ()
@@ -131,6 +143,16 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 DEFAULTS = AccountSettings()
+
+
+def is_listed(url: str, pages: Sequence[str]) -> bool:
+    """Whether the origin of a page is that of one of an app's pages."""
+    return _origin(url) in {_origin(page) for page in pages}
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def pages_path(app_id: UUID) -> str:

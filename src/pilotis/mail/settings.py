@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.outgoing import Outgoing, Reach
 from pilotis.http.outgoing_types import OutgoingError, OutgoingFailure
+from pilotis.kit.account_settings import PageUrls, is_listed
 from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.kit.languages import Language
 from pilotis.kit.mail_addresses import Sender, is_address, parse_sender
@@ -44,6 +47,8 @@ class Sending(NamedTuple):
     hook: UUID | None = None
     language: Language = "en"
     """That of mails to whom nothing says another."""
+    pages: PageUrls = PageUrls()
+    """The app's own pages to which links lead."""
 
 
 class SettingsOfMail:
@@ -108,6 +113,9 @@ class SettingsOfMail:
         found = await store.app(self._database.of(app_id), app_id)
         if found is None:
             raise NotFoundError
+        return (await self._sending(app_id, found))._replace(pages=_pages(found))
+
+    async def _sending(self, app_id: UUID, found: AppMail) -> Sending:
         if found.is_branch and found.smtp_url is None:
             # Members of a copy have the addresses of real ones.
             return Sending(found.name, None, 0, language=found.language)
@@ -151,3 +159,12 @@ class SettingsOfMail:
 def _with_name(server: ServerMail, name: str) -> Relay:
     printable = "".join(letter for letter in name if letter.isprintable())
     return Relay(server.server, server.sender._replace(name=printable), server.reply_to, is_operators=True)
+
+
+def _pages(found: AppMail) -> PageUrls:
+    """Return the pages to which links may lead: an origin may have left the app's list since they were set."""
+    urls = msgspec.json.decode(found.urls, type=PageUrls)
+    listed = {
+        name: url for name, url in msgspec.structs.asdict(urls).items() if url and is_listed(url, found.own_pages)
+    }
+    return PageUrls(**listed)

@@ -38,6 +38,8 @@ class AppMail(msgspec.Struct, frozen=True):
     is_branch: bool
     plan_limits: str
     language: Language
+    urls: str
+    own_pages: list[str]
 
 
 class StoredMail(msgspec.Struct, frozen=True):
@@ -103,8 +105,11 @@ async def app(connection: TenantDatabase, app_id: UUID) -> AppMail | None:
         """
         select a.name, s.smtp_url, s.password, s.mail_from, s.mail_reply_to, a.limits,
             (a.account_settings -> 'hooks' ->> 'send_mail')::uuid as hook, a.parent_app_id is not null as is_branch,
-            a.plan_limits, coalesce(a.account_settings ->> 'default_language', 'en') as language
+            a.plan_limits, coalesce(a.account_settings ->> 'default_language', 'en') as language,
+            coalesce(a.account_settings -> 'urls', '{}')::text as urls,
+            coalesce(o.login_redirect_uris, '{}') as own_pages
         from pilotis.apps a left join pilotis.mail_settings s using (app_id)
+        left join pilotis.oauth_settings o using (app_id)
         where a.app_id = $1 and a.deleted_at is null
         """,
         app_id,

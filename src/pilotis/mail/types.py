@@ -23,6 +23,8 @@ Purpose = Literal[
     "security_notice",
     "invitation",
     "team_invitation",
+    "account_deleted",
+    "export_ready",
     "test",
     "message",
 ]

@@ -33,7 +33,7 @@ from pilotis.http.api.principals import (
     TokenFault,
 )
 from pilotis.kit import json
-from pilotis.kit.account_settings import ChallengedAction, SignUpMethod
+from pilotis.kit.account_settings import ChallengedAction, Remains, SignUpMethod
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
@@ -165,6 +165,10 @@ class NoPasswordError(ConflictError):
     message = "This member has no password: a guest gets one by signing up."
 
 
+Farewell = Callable[[Connection, str, Language | None], Awaitable[None]]
+"""Mails to an address, in a language, that the account which had it is deleted."""
+
+
 class EmailTakenError(Exception):
     """Another member of the app has the verified address."""
 
@@ -235,7 +239,8 @@ class Members:
         self._verified: Callable[[Connection, UUID, str], Awaitable[None]] | None = None
         self._claim: Claim | None = None
         self._invitations: Invitations | None = None
-        self._eraser: Callable[[Connection, UUID, list[str]], Awaitable[None]] | None = None
+        self._eraser: Callable[[Connection, UUID, list[str], bool], Awaitable[None]] | None = None
+        self._farewells: Callable[[UUID], Awaitable[Farewell]] | None = None
         self.followers: list[Callable[[Connection, UUID, Sequence[str]], Awaitable[None]]] = []
         """What is told of deleted members, each in the transaction of the deletion."""
         self._checks: Batchers[UUID, tuple[UUID, Claims], SessionMember | None] = Batchers(self._check)
@@ -252,13 +257,28 @@ class Members:
         for follow in self.followers:
             await follow(connection, app_id, member_ids)
 
-    async def erase(self, connection: Connection, app_id: UUID, member_id: str) -> None:
-        """Delete what a member has created, in the transaction that deletes it."""
-        if self._eraser is not None:
-            await self._eraser(connection, app_id, [member_id])
+    def attach_farewells(self, farewells: Callable[[UUID], Awaitable[Farewell]]) -> None:
+        """Set what returns, before a transaction, what mails to deleted members of an app."""
+        self._farewells = farewells
 
-    def attach_eraser(self, eraser: Callable[[Connection, UUID, list[str]], Awaitable[None]]) -> None:
-        """Set what deletes the rows and files of deleted members."""
+    async def farewell(self, app_id: UUID) -> Callable[[Connection, str], Awaitable[None]]:
+        """Return what mails to a member that it is deleted, called in the transaction before it is."""
+        farewell = None if self._farewells is None else await self._farewells(app_id)
+
+        async def tell(connection: Connection, member_id: str) -> None:
+            state = await self.lock_account(connection, app_id, member_id)
+            if farewell is not None and state is not None and state.email is not None:
+                await farewell(connection, state.email, state.language)
+
+        return tell
+
+    async def erase(self, connection: Connection, app_id: UUID, member_id: str, remains: Remains) -> None:
+        """Delete what a member has created, or take its creator away, in the transaction that deletes it."""
+        if self._eraser is not None and remains != "keep":
+            await self._eraser(connection, app_id, [member_id], remains == "anonymise")
+
+    def attach_eraser(self, eraser: Callable[[Connection, UUID, list[str], bool], Awaitable[None]]) -> None:
+        """Set what deletes the rows and files of deleted members, or takes their creators away."""
         self._eraser = eraser
 
     def attach(
@@ -1102,24 +1122,28 @@ class Members:
     ) -> None:
         """Delete a member at its own request, and end its sessions. Its rows remain, unless the app says otherwise.
 
+        Its verified address gets a mail.
+
         A member that has a password must give it; raises `WrongPasswordError`.
         """
         policy = app.accounts.on_member_delete
         if given.data is not None and policy != "ask":
             raise invalid("data", "data: the app decides what becomes of what you have created.", "NOT_ACCEPTED")
         if given.data is None and policy == "ask":
-            raise invalid("data", "data: keep or delete is expected.", "REQUIRED")
+            raise invalid("data", "data: keep, delete or anonymise is expected.", "REQUIRED")
         old_hash = await self._require_password(client, app, member, given.password)
+        tell = await self.farewell(app.app_id)
         async with self._database.transaction(app.app_id) as connection:
             if await store.lock_password(connection, app.app_id, member.member_id) != old_hash:
                 raise WrongPasswordError
+            await tell(connection, member.member_id)
             await self._sessions.revoke_all(connection, app.app_id, member.member_id)
             row = await store.delete(connection, app.app_id, member.member_id)
             if row is None:
                 raise InvalidTokenError(fault=TokenFault.REVOKED)
             await self.departed(connection, app.app_id, [member.member_id])
-            if policy == "delete" or given.data == "delete":
-                await self.erase(connection, app.app_id, member.member_id)
+            remains: Remains = given.data or ("keep" if policy == "ask" else policy)
+            await self.erase(connection, app.app_id, member.member_id, remains)
             event = events.about(events.MEMBER_DELETED, actor, row)
             await self._events.emit_all(connection, app.app_id, [event])
             await record(connection, app.app_id, actor, "member.delete", member.member_id)

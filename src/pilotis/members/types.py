@@ -9,6 +9,7 @@ import msgspec
 
 from pilotis.http.api.json_schemas import JsonObject
 from pilotis.http.api.schemas import Email
+from pilotis.kit.account_settings import Remains
 from pilotis.kit.languages import Language
 
 Method = Literal["password", "social", "guest", "email_code", "email_link", "passkey", "totp", "recovery_code", "app"]
@@ -114,11 +115,12 @@ class OwnChange(msgspec.Struct, forbid_unknown_fields=True):
 class AccountDeletion(msgspec.Struct, forbid_unknown_fields=True):
     """The password of the account to delete; a guest has none.
 
-    `data` says whether the rows and files that the member has created are deleted too, where the app lets it choose.
+    `data` says whether the rows and files that the member has created are deleted too, or lose their creator, where the
+    app lets it choose.
     """
 
     password: Password | None = None
-    data: Literal["keep", "delete"] | None = None
+    data: Remains | None = None
 
 
 class DeletedAccount(msgspec.Struct):

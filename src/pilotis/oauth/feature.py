@@ -151,6 +151,7 @@ def feature(floor: Floor, apps: AppsFeature, members: MembersFeature) -> OAuthFe
     proven = ResourceProofs(lambda: floor.outgoing, issuer)
     settings = ProviderSettings(floor.database, apps.apps, clients, proven, issuer)
 
+    apps.settings.attach_pages(settings.page_fault)
     https = Https(issuer, allow_http=floor.settings.oauth_allow_http)
     tokens_issuer = Issuer(keys, issuer)
     inspection = Inspection(floor.database, tokens_issuer, floor.signing_keys)

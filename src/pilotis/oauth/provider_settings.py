@@ -13,6 +13,7 @@ from asyncpg import Connection
 from pilotis.apps.service import Apps
 from pilotis.db.pool import Database
 from pilotis.http.api.principals import Actor, Role, RoleRequiredError
+from pilotis.kit.account_settings import is_listed
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.oauth import settings_store as store
@@ -53,6 +54,17 @@ class ProviderSettings:
         self._clients = clients
         self._proofs = proofs
         self._issuer = issuer
+
+    async def page_fault(self, app_id: UUID, url: str) -> str | None:
+        """Return why mails of an app must not lead to a page, a sentence; None if it is one of the app's."""
+        try:
+            check_redirect_uri(url, is_public=False, is_page=True)
+        except ValueError as error:
+            return str(error)
+        row = await store.settings(self._database, app_id)
+        if row is None or not is_listed(url, row.login_redirect_uris):
+            return "a page with the origin of one of the app's login_redirect_uris is expected."
+        return None
 
     async def read(self, app_id: UUID) -> OAuthSettings:
         """Return an app's settings."""

@@ -11,10 +11,11 @@ from pilotis.http.api.principals import Access, ReauthenticationRequiredError, R
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply, Stream, disposition
 from pilotis.kit.generators import started
+from pilotis.mail.service import NoAddressError
 from pilotis.members.administration.service import MemberNotFoundError
 from pilotis.members.gate.service import MemberInactiveError
 from pilotis.personal_data.service import ExportBusyError, ExportExpiredError, ExportLimitError, PersonalData
-from pilotis.personal_data.types import ExportDownload, ExportTicket
+from pilotis.personal_data.types import ExportDownload, ExportRequest, ExportTicket
 
 _MEMBERS = "/v1/public/app-members"
 
@@ -29,12 +30,15 @@ class PersonalDataEndpoints(Endpoints, tag="App member authentication"):
     @post(
         f"{_MEMBERS}/me/export",
         access=Access.ACCOUNT,
-        errors=[MemberInactiveError, ReauthenticationRequiredError, ExportLimitError],
+        errors=[MemberInactiveError, ReauthenticationRequiredError, ExportLimitError, NoAddressError],
     )
-    async def ask(self, call: Call) -> ExportTicket:
-        """Ask for all that the app has of the signed-in member: its account, its rows and its files."""
+    async def ask(self, call: Call, body: ExportRequest | None) -> ExportTicket:
+        """Ask for all that the app has of the signed-in member: its account, its rows and its files.
+
+        With `by_mail` a link goes to its verified address, and `token` is null.
+        """
         await self._proofs.require_fresh(call.app, call.member)
-        return await self._data.ask(call.app, call.actor, call.member)
+        return await self._data.ask(call.app, call.actor, call.member, by_mail=body is not None and body.by_mail)
 
     @post(
         f"{_MEMBERS}/export/download",

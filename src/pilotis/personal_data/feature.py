@@ -9,6 +9,7 @@ from pilotis.data.tables.feature import TablesFeature
 from pilotis.feature import Feature
 from pilotis.files.feature import FilesFeature
 from pilotis.floor import Floor
+from pilotis.mail.feature import MailFeature
 from pilotis.members.feature import MembersFeature
 from pilotis.personal_data.endpoints import PersonalDataEndpoints
 from pilotis.personal_data.service import PersonalData
@@ -25,12 +26,24 @@ def feature(
     apps: AppsFeature,
     members: MembersFeature,
     accounts: AccountsFeature,
+    mail: MailFeature,
     tables: TablesFeature,
     rows: RowsFeature,
     files: FilesFeature,
 ) -> PersonalDataFeature:
     """Return the feature."""
-    data = PersonalData(floor.database, apps.apps, tables.tables, rows.rows, files.files, floor.jobs, floor.rate_limits)
+    data = PersonalData(
+        floor.database,
+        apps.apps,
+        tables.tables,
+        rows.rows,
+        files.files,
+        floor.jobs,
+        floor.rate_limits,
+        members.members,
+        mail.mails,
+        floor.base_url.rstrip("/"),
+    )
     members.members.attach_eraser(data.erase)
     return PersonalDataFeature(
         name="personal_data",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import msgspec
@@ -21,9 +21,12 @@ from pilotis.files.service import Files
 from pilotis.http.api.principals import Actor, AppInfo, AppItself, MemberInfo
 from pilotis.jobs.kinds import DiscardError, Job, JobKind
 from pilotis.jobs.queue import Jobs
+from pilotis.kit.account_settings import pages_path
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
+from pilotis.mail.service import Mails, NewMail, NoAddressError
 from pilotis.members.administration.service import MemberNotFoundError
+from pilotis.members.service import Members
 from pilotis.personal_data import store
 from pilotis.personal_data.archives import Archive, safe_name
 from pilotis.personal_data.types import ExportTicket
@@ -32,6 +35,7 @@ from pilotis.security.audit.service import record
 from pilotis.security.rate_limits import RateLimits
 
 LIFETIME = timedelta(hours=24)
+_AGAIN = timedelta(seconds=60)
 _PREFIX, _PURPOSE = "px_", "members.export"
 _PAGE = 200
 _BATCH_SIZE = 500
@@ -70,9 +74,10 @@ class ExportLimitError(ForbiddenError):
 
 
 class Erased(msgspec.Struct):
-    """The payload of the job: the ids of the members whose rows and files are deleted."""
+    """The payload of the job: the ids of the members whose rows and files are deleted, or lose their creator."""
 
     member_ids: list[str]
+    anonymises: bool = False
 
 
 class PersonalData:
@@ -87,6 +92,9 @@ class PersonalData:
         files: Files,
         jobs: Jobs,
         rate_limits: RateLimits,
+        members: Members,
+        mails: Mails,
+        base_url: str,
     ) -> None:
         self._database = database
         self._apps = apps
@@ -95,20 +103,35 @@ class PersonalData:
         self._files = files
         self._jobs = jobs
         self._rate_limits = rate_limits
+        self._members = members
+        self._mails = mails
+        self._base_url = base_url
         self._running: set[UUID] = set()
         self.kind = JobKind(name="personal_data.erase", queue="light", payload=Erased, run=self._erase, seconds=3600.0)
 
-    async def ask(self, app: AppInfo, actor: Actor, member: MemberInfo) -> ExportTicket:
-        """Return what the signed-in member downloads its export with; raises `ExportLimitError`."""
+    async def ask(self, app: AppInfo, actor: Actor, member: MemberInfo, *, by_mail: bool) -> ExportTicket:
+        """Return what the signed-in member downloads its export with, or mail a link to its verified address.
+
+        Raises `ExportLimitError`, and `NoAddressError` for a mail to a member without an address.
+        """
         minted = single_use.mint(_PREFIX, app.app_id)
+        writer = await self._mails.writer(app.app_id) if by_mail else None
         async with self._database.transaction(app.app_id) as connection:
+            if writer is not None:
+                state = await self._members.lock_own(connection, app, member)
+                if state.email is None:
+                    raise NoAddressError
+                link = f"{self._base_url}{pages_path(app.app_id)}/download#{minted.text}"
+                language = state.language or writer.sending.language
+                mail = NewMail("export_ready", state.email, language, member.member_id, link=link, lifetime=LIFETIME)
+                await writer.write(connection, mail)
             key = f"export:{app.app_id}:{member.member_id}"
             if not await self._rate_limits.permits(connection, key, _PER_DAY, _DAY_SECONDS):
                 raise ExportLimitError
             data, subject = {"member_id": member.member_id}, member.member_id
             expires_at = await single_use.put(connection, app.app_id, minted, _PURPOSE, data, LIFETIME, subject=subject)
             await record(connection, app.app_id, actor, "member.export", member.member_id)
-        return ExportTicket(minted.text, rfc3339(expires_at))
+        return ExportTicket(None if by_mail else minted.text, rfc3339(expires_at))
 
     async def download(self, app: AppInfo, token: str) -> AsyncGenerator[bytes]:
         """Return the archive that a token stands for, which is used up.
@@ -210,9 +233,14 @@ class PersonalData:
                         yield archive.take()
             after = found[-1].file_id
 
-    async def erase(self, connection: Connection, app_id: UUID, member_ids: list[str]) -> None:
-        """Delete what members have created, by a job, in the transaction that deletes them."""
-        await self._jobs.enqueue(connection, self.kind, app_id, Erased(member_ids))
+    async def erase(self, connection: Connection, app_id: UUID, member_ids: list[str], anonymises: bool) -> None:
+        """Delete what members have created, or take its creator away, in the transaction that deletes them: by a job.
+
+        It runs again a minute later: a request that had found the member may still have written something.
+        """
+        erased, now = Erased(member_ids, anonymises), datetime.now(UTC)
+        for run_at in (now, now + _AGAIN):
+            await self._jobs.enqueue(connection, self.kind, app_id, erased, run_at=run_at)
 
     async def _erase(self, job: Job[Erased]) -> None:
         try:
@@ -220,10 +248,22 @@ class PersonalData:
         except NotFoundError:
             raise DiscardError("The app is gone.") from None
         for member_id in job.payload.member_ids:
+            if job.payload.anonymises:
+                await self._anonymise(job, app, member_id)
+                continue
             for table in await self._tables.all(app):
                 with suppress(TableNotFoundError):
                     await self._erase_rows(job, app, table.id, member_id)
             await self._erase_files(job, app, member_id)
+
+    async def _anonymise(self, job: Job[Erased], app: AppInfo, member_id: str) -> None:
+        """Take the creator away, some rows or files in each transaction, so that a job that ends goes on from there."""
+        for table in await self._tables.all(app):
+            with suppress(TableNotFoundError):
+                while await self._rows.forget_creator(app, table.id, member_id):
+                    job.require_lease()
+        while await self._files.listing.forget_creator(app.app_id, member_id):
+            job.require_lease()
 
     async def _erase_rows(self, job: Job[Erased], app: AppInfo, table_id: UUID, member_id: str) -> None:
         after: str | None = None

@@ -7,10 +7,16 @@ from typing import Annotated
 import msgspec
 
 
-class ExportTicket(msgspec.Struct, frozen=True):
-    """What the export is downloaded with, once and until `expires_at`."""
+class ExportRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """How the member gets its export: by a token in the answer, or by a link in a mail to its verified address."""
 
-    token: str
+    by_mail: bool = False
+
+
+class ExportTicket(msgspec.Struct, frozen=True):
+    """What the export is downloaded with, once and until `expires_at`; null if a link is mailed."""
+
+    token: str | None
     expires_at: str
 
 

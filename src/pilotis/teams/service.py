@@ -275,7 +275,8 @@ class Teams:
                 ),
             )
             if new.email is not None:
-                link = f"{self._base_url}/account/{app_id}/invite#{token.text}"
+                page = writer.sending.pages.invite or f"{self._base_url}/account/{app_id}/invite"
+                link = f"{page}#{token.text}"
                 mail = NewMail(
                     "team_invitation", new.email, language or writer.sending.language, link=link, lifetime=lifetime
                 )

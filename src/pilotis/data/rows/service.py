@@ -55,6 +55,7 @@ from pilotis.kit.offload import offload
 Ended = TypeVar("Ended")
 
 # Up to this offset a page takes about a millisecond, so it may wait for others.
+_ANONYMISED_MOST = 1000
 _NEAR = 10_000
 _INSERT_TRIES = 3
 
@@ -266,6 +267,32 @@ class Rows:
         if table.asks_for_facts and principal.member is not None:
             return OnceKnown(begin, _found)
         return partial(begin, principal.member), _found
+
+    async def forget_creator(self, app: AppInfo, table_id: UUID, member_id: str) -> int:
+        """Make the creator of some rows of a deleted member nobody, and return how many they were; 0 if none are left.
+
+        Neither the time of their last change nor an event tells of it: a creator is no part of what is told of rows.
+        """
+
+        async def some(table: PreparedTable) -> int:
+            schema = table.schema
+            changed: int = await table.fetchval(
+                f"""
+                with found as materialized (
+                    select __id as found_id from {schema.physical}
+                    where __creator = $1 and {schema.at_this_version_within}
+                    order by __id limit {_ANONYMISED_MOST} for update
+                ), written as (
+                    update {schema.physical} t set __creator = null from found
+                    where t.__id = found_id and t.{schema.version_column} is null returning 1
+                )
+                select count(*) from written
+                """,
+                member_id,
+            )
+            return changed
+
+        return await self._tables.use(app, table_id, some)
 
     async def page(self, principal: Principal, table_id: UUID, page: Page) -> bytes:
         """Return a page of a table in the order of creation, with the exact total."""

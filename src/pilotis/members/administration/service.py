@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -18,6 +18,7 @@ from pilotis.events.types import EventType, NewEvent
 from pilotis.http.api.principals import Actor, AppInfo, ImpersonationNotAllowedError, Principal, Role
 from pilotis.http.api.schemas import ActiveSession, time_field
 from pilotis.kit import clock
+from pilotis.kit.account_settings import Remains
 from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import NotFoundError, invalid
 from pilotis.kit.ids import is_uuid
@@ -223,17 +224,18 @@ class MemberAdministration:
         if reason is not msgspec.UNSET:
             await member_store.set_ban_reason(connection, app.app_id, member_id, reason)
 
-    async def delete(
-        self, app: AppInfo, actor: Actor, member_id: str, data: Literal["keep", "delete"] | None = None
-    ) -> None:
+    async def delete(self, app: AppInfo, actor: Actor, member_id: str, data: Remains | None = None) -> None:
         """Delete a member and end its sessions. What it has created stays, unless `data` or the app says otherwise."""
-        erases = app.accounts.on_member_delete == "delete" if data is None else data == "delete"
+        policy = app.accounts.on_member_delete
+        remains: Remains = data or ("keep" if policy == "ask" else policy)
+        _require_id(member_id)
+        tell = await self._members.farewell(app.app_id)
         async with self._locked(app.app_id, member_id) as (connection, row):
+            await tell(connection, member_id)
             await self._sessions.revoke_all(connection, app.app_id, member_id)
             await member_store.delete(connection, app.app_id, member_id)
             await self._members.departed(connection, app.app_id, [member_id])
-            if erases:
-                await self._members.erase(connection, app.app_id, member_id)
+            await self._members.erase(connection, app.app_id, member_id, remains)
             await self._emit(connection, app, events.MEMBER_DELETED, actor, row)
             await record(connection, app.app_id, actor, "member.delete", member_id)
 

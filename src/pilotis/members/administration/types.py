@@ -9,6 +9,7 @@ import msgspec
 
 from pilotis.http.api.json_schemas import JsonObject
 from pilotis.http.api.schemas import ActiveSession, Email
+from pilotis.kit.account_settings import Remains
 from pilotis.members.types import LoginId, MemberId, MemberRole, Nickname, Password, Profile, Roles
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -119,7 +120,7 @@ class MemberToken(msgspec.Struct, frozen=True):
 class MemberDeletion(msgspec.Struct, forbid_unknown_fields=True):
     """What becomes of the rows and files that the member has created; by default what the account settings say."""
 
-    data: Literal["keep", "delete"] | None = None
+    data: Remains | None = None
 
 
 class Impersonation(msgspec.Struct, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ import { AccountTheme } from "./account-theme.js";
 
 const WAYS = /** @type {const} */ (["password", "email", "social", "guest"]);
 const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail", "verify_challenge"]);
+const URLS = /** @type {const} */ (["verify", "reset", "sign_in", "invite"]);
 const ACTIONS = /** @type {const} */ (["signup", "signin", "guest", "mail", "reset"]);
 /** What an app begins with that makes no rows. */
 const EXAMPLE = [
@@ -29,7 +30,7 @@ const why = () => (may("owner") ? "" : t.needs.owner);
 export function AccountSettings() {
   const { data, error, reload, set } = useLoad((signal) => onApp("/account-settings", { signal }), [appId.value]);
   const functions = useLoad((signal) => onApp("/functions", { query: { limit: 200 }, signal }), [appId.value]);
-  const [editing, setEditing] = useState(/** @type {"" | "domain" | "rows" | "challenge"} */ (""));
+  const [editing, setEditing] = useState(/** @type {"" | "domain" | "rows" | "challenge" | "urls"} */ (""));
   if (error) return html`<section class="slab"><${Failure} error=${error} retry=${reload} /></section>`;
   if (!data) return html`<section class="slab"><${Bones} rows=${6} columns=${2} /></section>`;
   const change = async (/** @type {any} */ body) => {
@@ -135,12 +136,30 @@ export function AccountSettings() {
       </div>
     </section>
     <section class="slab pad">
+      <h2>${words.urls}</h2>
+      <div class="option">
+        <div class="grow">
+          <p class="soft s13">${words.urlsText}</p>
+          ${URLS.filter((name) => data.urls[name]).map(
+            (name) => html`<p key=${name} class="s13">
+              ${words.url[name]}: <code class="wrap">${data.urls[name]}</code>
+            </p>`,
+          )}
+        </div>
+        <${Button} kind="small" label=${words.editUrls} why=${why()} onClick=${() => setEditing("urls")}>
+          ${t.edit}
+        </${Button}>
+      </div>
+    </section>
+    <section class="slab pad">
       <h2>${words.challenge}</h2>
       <div class="option">
         <div class="grow">
           <span class="label">${words.challenges[data.challenge.provider]}</span>
           <p class="soft s12">
-            ${data.challenge.provider === "proof_of_work" ? words.puzzleText : html`<code>${data.challenge.site_key}</code>`}
+            ${data.challenge.provider === "proof_of_work"
+              ? words.puzzleText
+              : html`<code>${data.challenge.site_key}</code>`}
           </p>
         </div>
         <${Button} kind="small" label=${words.editChallenge} why=${why()} onClick=${() => setEditing("challenge")}>
@@ -183,7 +202,7 @@ export function AccountSettings() {
       </div>
     </section>
     <${AccountTheme} settings=${data} set=${set} />
-    ${editing && html`<${{ domain: Domain, rows: Rows, challenge: Challenge }[editing]}
+    ${editing && html`<${{ domain: Domain, rows: Rows, challenge: Challenge, urls: Urls }[editing]}
       known=${data} onClose=${() => setEditing("")}
       save=${async (/** @type {any} */ body) => set(await onApp("/account-settings", { method: "PATCH", body }))}
     />`}
@@ -224,6 +243,26 @@ function Rows({ known, save, onClose }) {
   </${FormDialog}>`;
 }
 
+/** Where the links of mails lead. @param {{known: Settings, save: (body: any) => Promise<unknown>, onClose: () => void}} props */
+function Urls({ known, save, onClose }) {
+  const [urls, setUrls] = useState(known.urls);
+  const submit = async () => {
+    await save({ urls: Object.fromEntries(URLS.map((name) => [name, urls[name]?.trim() || null])) });
+    onClose();
+  };
+  const words = t.settings.accounts;
+  return html`<${FormDialog} title=${words.urls} action=${t.save} onClose=${onClose} submit=${submit}>
+    ${URLS.map(
+      (name, index) => html`<${TextField}
+        key=${name} label=${words.url[name]} value=${urls[name] || ""} optional spellcheck="false" maxlength="2000"
+        placeholder="https://app.example.com" data-first=${index === 0 || undefined}
+        onInput=${(/** @type {string} */ value) => setUrls({ ...urls, [name]: value })}
+      />`,
+    )}
+    <p class="soft s13">${words.urlsHelp}</p>
+  </${FormDialog}>`;
+}
+
 /** What tells people from robots. @param {{known: Settings, save: (body: any) => Promise<unknown>, onClose: () => void}} props */
 function Challenge({ known, save, onClose }) {
   const [provider, setProvider] = useState(known.challenge.provider);
@@ -252,8 +291,7 @@ function Challenge({ known, save, onClose }) {
       />
       <label class="check">
         <input
-          type="checkbox" checked=${isOpen}
-          onChange=${(/** @type {Typed} */ event) => setOpen(event.target.checked)}
+          type="checkbox" checked=${isOpen} onChange=${(/** @type {Typed} */ event) => setOpen(event.target.checked)}
         />
         ${" "}${words.openWhenUnreachable}
       </label>
