@@ -72,6 +72,16 @@ async def _revoke_invitation(app: App, console: httpx.AsyncClient) -> httpx.Resp
     return await console.delete(f"/apps/{app.app_id}/invitations/{invitation['invitation_id']}")
 
 
+async def _invite_member(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    invited = {"email": f"{uuid4()}@example.com"}
+    return await console.post(f"/apps/{app.app_id}/members/invitations", json=invited)
+
+
+async def _revoke_member_invitation(app: App, console: httpx.AsyncClient) -> httpx.Response:
+    made = (await _invite_member(app, console)).json()
+    return await console.delete(f"/apps/{app.app_id}/members/invitations/{made['invitation_id']}")
+
+
 async def _accept(app: App, console: httpx.AsyncClient) -> httpx.Response:
     first = owner_of(app)
     second = await user_with(app, "owner")
@@ -537,6 +547,11 @@ ACTIONS: dict[str, tuple[str, Perform]] = {
     ),
     "DELETE /v1/apps/:app_id/invitations/:invitation_id": ("invitation.revoke", _revoke_invitation),
     "POST /v1/invitations/accept": ("invitation.accept", _accept),
+    "POST /v1/apps/:app_id/members/invitations": ("member.invite", _invite_member),
+    "DELETE /v1/apps/:app_id/members/invitations/:member_invitation_id": (
+        "member.revoke_invitation",
+        _revoke_member_invitation,
+    ),
     "PATCH /v1/apps/:app_id/members/:member_id": (
         "member.update",
         lambda app, console: _on_member(app, console, "PATCH", json={"is_active": False}),

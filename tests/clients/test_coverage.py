@@ -100,7 +100,7 @@ WITHOUT = {
     },
     "for the account pages, or by `request`": {
         "acceptTeamInvitation",
-        "checkMemberInvitation",
+        "validateMemberInvitation",
         "completeEmailSignIn",
         "completePasskeySignIn",
         "completeSecondFactor",

@@ -24,6 +24,8 @@ _STORAGE = re.compile(r"alter table \S+ alter (?:column )?\w+ set (?:storage|sta
 _VALIDATES = re.compile(r"alter table (\S+) validate constraint (\w+)$", re.IGNORECASE)
 # Only a server that a later version has started sets it, so that writes of the version before fire nothing.
 _ASKS_A_SETTING = re.compile(r" when \(.*current_setting\('pilotis\.\w+', true\) = 'on'", re.IGNORECASE)
+# The parser does not know the columns that PostgreSQL 15 allows there.
+_SET_NULL_COLUMNS = re.compile(r"set null \([\w, ]+\)", re.IGNORECASE)
 _COMMENTS = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 
 
@@ -51,7 +53,8 @@ def _statements(migration: Migration) -> list[exp.Expression]:
     logger = logging.getLogger("sqlglot")
     was, logger.disabled = logger.disabled, True  # it says which statements it keeps as texts
     try:
-        return [one for one in parse(migration.sql, read="postgres") if isinstance(one, exp.Expression)]
+        sql = _SET_NULL_COLUMNS.sub("set null", migration.sql)
+        return [one for one in parse(sql, read="postgres") if isinstance(one, exp.Expression)]
     finally:
         logger.disabled = was
 

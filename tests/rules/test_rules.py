@@ -418,6 +418,7 @@ ROW_STATEMENTS = {
 DOORS = {"and_condition", "and_readable", "and_visible", "within", "_condition", "insert_if"}
 # Functions whose statements name no rule themselves, and why that is right.
 WITHOUT_DOOR = {
+    "rows.service.Rows.forget_creator": "Of all rows of a member that is deleted; it shows none.",
     "query.aggregate.lookup.LookupCompiler._document": "It shows the rows that `_one` and `_listed` have asked for.",
     "rows.statements.Statements._anchor": "It reads no row; the write around it asks.",
     "rows.statements.Statements.defer": "It reads no row: it names constraints where the table is.",

@@ -139,6 +139,9 @@ class Keeper:
             return
         if await asyncio.to_thread(gaps.drop, data_dir):
             _log.error("the log that waited for the backup store was dropped", bytes=waits.bytes, limit=limit)
+        elif not goes_on:
+            # A segment that PostgreSQL is still writing is no log yet, and without a gap no file may be forgotten.
+            return
         # What was deleted meanwhile need not be kept: there is no log that names it.
         await copies.forget(data_dir, self._connect_arguments)
 
