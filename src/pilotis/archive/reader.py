@@ -210,7 +210,8 @@ class Reader:
                 for marked in batch:
                     yield marked
                 batch = []
-        await mark()
+        if batch:
+            await mark()
         for marked in batch:
             yield marked
 

@@ -55,9 +55,9 @@ from pilotis.kit.offload import offload
 Ended = TypeVar("Ended")
 
 # Up to this offset a page takes about a millisecond, so it may wait for others.
-_ANONYMISED_MOST = 1000
 _NEAR = 10_000
 _INSERT_TRIES = 3
+_ANONYMISED_MOST = 1000
 
 
 class Rows:
