@@ -3,18 +3,22 @@
 import asyncio
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
+import asyncpg
 import httpx
 import pytest
 
 from tests.accounts.test_member_rows import ON_SIGN_UP, PROFILES, SPACES, rows
 from tests.backstage import run_sql
 from tests.console import owner_of, set_limits, user_with
+from tests.databases import address
 from tests.mail.world import MEMBERS, NEW_PASSWORD, PASSWORD, account, call, mails, post, sign_in, sign_up, token_of
 from tests.mail.world import verified as member_with
 from tests.oauth.test_id_token_sign_in import enable, press
 from tests.oauth.vendors import Person, Vendors, vendors
 from tests.support import App, assert_error, plain_client
+from tests.waiting import until
 
 EVE = "Eve@Example.com"
 INVITATIONS = "/members/invitations"
@@ -261,6 +265,26 @@ class TestAccepting:
         assert (await post(app, "/invitations/read", {"token": token})).json()["team"] is None
         made = (await join(app, token)).json()
         assert (await account(app, made["access_token"]))["roles"] == ["author"]
+
+    async def test_a_team_is_deleted_while_somebody_accepts(self, app: App):
+        """Whoever accepts waits for the team before it locks the invitation, which the deletion changes."""
+        team = await team_of(app)
+        token = await invited(app, roles=["author"], team_id=team)
+        connection = await asyncpg.connect(**address(app.server.data_dir))
+        try:
+            async with connection.transaction():
+                await connection.execute("set local deadlock_timeout = '60s'")
+                await connection.execute("set local statement_timeout = '20s'")
+                await connection.execute("select from pilotis.teams where team_id = $1 for no key update", UUID(team))
+                joining = asyncio.create_task(join(app, token))
+                waiting = "select exists (select from pg_stat_activity where wait_event_type = 'Lock')"
+                await until(lambda: connection.fetchval(waiting))
+                await connection.execute("delete from pilotis.teams where team_id = $1", UUID(team))
+        finally:
+            await connection.close()
+        made = await joining
+        assert made.status_code == 201, made.text
+        assert (await account(app, made.json()["access_token"]))["roles"] == ["author"]
 
 
 class TestOtherProofs:

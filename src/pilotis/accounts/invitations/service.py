@@ -158,7 +158,10 @@ class MemberInvitations:
         """Return the open invitation of a mailed link, perhaps locked; raises `TokenExpiredError`."""
         found = None
         if app_of(_PREFIX, token) == app_id:
-            found = await store.by_token(connection, app_id, secret_hash(token), lock=lock)
+            found = await store.by_token(connection, app_id, secret_hash(token), lock=False)
+            if found is not None and lock:
+                await self._lock_team(connection, app_id, found)
+                found = await store.by_token(connection, app_id, secret_hash(token), lock=True)
         if found is None:
             raise TokenExpiredError
         return found
@@ -167,7 +170,17 @@ class MemberInvitations:
         self, connection: Connection, app_id: UUID, email_folded: str, *, lock: bool = True
     ) -> Invited | None:
         """Return the open invitation of an address, perhaps locked; None without one."""
-        return await store.by_email(connection, app_id, email_folded, lock=lock)
+        found = await store.by_email(connection, app_id, email_folded, lock=False)
+        if found is not None and lock:
+            await self._lock_team(connection, app_id, found)
+            found = await store.by_email(connection, app_id, email_folded, lock=True)
+        return found
+
+    async def _lock_team(self, connection: Connection | TenantDatabase, app_id: UUID, invited: Invited) -> None:
+        """Lock the team of an invitation before this is locked, as the deletion of the team does."""
+        assert not isinstance(connection, TenantDatabase)
+        if invited.team_id is not None:
+            await self._teams.lock(connection, app_id, invited.team_id)
 
     async def accept(
         self, connection: Connection, app_id: UUID, actor: Actor, invited: Invited, member_id: str
