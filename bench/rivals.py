@@ -5,10 +5,11 @@ PROGRAM is PocketBase's example, DIRECTORY one in which Parse Server is installe
     GOBIN=/tmp/peers go install github.com/pocketbase/pocketbase/examples/base@v0.39.0
     npm install --prefix /tmp/peers parse-server@9.10.0
 
-All serve the rows of `bench.data`, Pilotis and PocketBase also files of 5 MB, readable by everybody, over loopback to
-wrk with 32 connections. Each round runs Pilotis, then the other; what counts is the median of the rounds' ratios.
-Processor time is that of the whole tree of processes, PostgreSQL included, for one request. Each keeps its defaults:
-Pilotis and Parse Server flush before they answer a create, PocketBase (SQLite, synchronous=NORMAL) does not.
+All serve the rows of `bench.data`, Pilotis and PocketBase also files, readable by everybody, over loopback to wrk
+with 32 connections. Each round runs Pilotis, then the other; what counts is the median of the rounds' ratios.
+Processor time is that of the whole tree of processes, PostgreSQL included, for one request; a bulk create makes a
+thousand rows. Each keeps its defaults: Pilotis and Parse Server flush before they answer a create, PocketBase (SQLite,
+synchronous=NORMAL) does not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 from bench import data, files, load
 from bench.load import Requests
 from bench.peers.parse import ParseServer
-from bench.peers.pocketbase import FILES, LARGE, PocketBase
+from bench.peers.pocketbase import BULK, FILES, LARGE, SMALL, PocketBase
 from bench.processes import processor_seconds
 from bench.servers import Pilotis
 
@@ -41,14 +42,17 @@ class PilotisPeer(Pilotis):
         table = {"title": "measured", "schema": data.SCHEMA, "access_level": "Public"}
         path = f"/v1/public/tables/{self.post('/v1/public/tables', table)['id']}/data"
         ids: list[str] = []
-        for start in range(0, rows, 1000):
-            batch = [data.row(number) for number in range(start, min(start + 1000, rows))]
+        for start in range(0, rows, BULK):
+            batch = [data.row(number) for number in range(start, min(start + BULK, rows))]
             ids += [item["id"] for item in self.post(f"{path}/bulk", {"data": batch})["created"]]
+        stage = files.Stage(self, directory)
         self.requests = {
             "row by id": _gets(f"{path}/{row_id}" for row_id in ids),
             "page 1 to 100": _gets(f"{path}?offset={offset}" for offset in range(0, min(rows, 2000), 20)),
             "create": Requests("POST", [(path, data.text({"data": data.row(number)})) for number in range(5000)]),
-            "5 MB files": files.Stage(self, directory).fill(FILES, LARGE),
+            "bulk create": Requests("POST", [(f"{path}/bulk", data.text({"data": list(map(data.row, range(BULK)))}))]),
+            "4 kB files": stage.fill(FILES, SMALL),
+            "5 MB files": stage.fill(FILES, LARGE),
         }
 
     @property

@@ -23,12 +23,12 @@ import httpx
 from bench import data
 from bench.load import Requests
 
-LARGE = 5_000_000
+SMALL, LARGE = 4_000, 5_000_000
 FILES = 8
-"""The number of large files, of `LARGE` bytes each."""
+"""The number of files of each size; sizes in bytes."""
 _START_SECONDS = 30
-_BATCH = 500
-"""The rows that a request of PocketBase's creates where we fill it."""
+BULK = 1000
+"""The rows that one request creates."""
 _PASSWORD = "correct horse battery"
 _KINDS = {"int": "number", "number": "number", "boolean": "bool", "date": "date", "array": "json", "string": "text"}
 Json = dict[str, Any]
@@ -89,6 +89,10 @@ class Server:
         collection_id: str = self._post("/api/collections", made, self.admin)["id"]
         return collection_id
 
+    def _allow_batches(self) -> None:
+        most: Json = {"batch": {"enabled": True, "maxRequests": BULK, "timeout": 60, "maxBodySize": 0}}
+        self._client.patch(f"{self.url}/api/settings", json=most, headers=self.admin).raise_for_status()
+
     def _post(self, path: str, body: Json, headers: Mapping[str, str] | None = None) -> Any:
         answer = self._client.post(self.url + path, json=body, headers=headers)
         if answer.is_error:
@@ -107,11 +111,15 @@ class PocketBase(Server):
         path = _records("measured")
         with ThreadPoolExecutor(4) as pool:
             ids = list(pool.map(lambda number: self._post(path, data.row(number))["id"], range(rows)))
+        self._allow_batches()
+        bulk = [{"method": "POST", "url": path, "body": data.row(number)} for number in range(BULK)]
         pages = [f"{path}?page={page}&perPage=20&skipTotal=1" for page in range(1, min(rows, 2000) // 20 + 1)]
         self.requests = {
             "row by id": _gets(f"{path}/{row_id}" for row_id in ids),
             "page 1 to 100": _gets(pages),
             "create": Requests("POST", [(path, data.text(data.row(number))) for number in range(5000)]),
+            "bulk create": Requests("POST", [("/api/batch", data.text({"requests": bulk}))]),
+            "4 kB files": _gets(self._upload(path, os.urandom(SMALL)) for _ in range(FILES)),
             "5 MB files": _gets(self._upload(path, os.urandom(LARGE)) for _ in range(FILES)),
         }
 
@@ -126,8 +134,7 @@ class RelatedPocketBase(Server):
 
     def __init__(self, program: Path, directory: Path, authors: int, items: int, comments: int) -> None:
         super().__init__(program, directory)
-        most: Json = {"batch": {"enabled": True, "maxRequests": _BATCH, "timeout": 60, "maxBodySize": 0}}
-        self._client.patch(f"{self.url}/api/settings", json=most, headers=self.admin).raise_for_status()
+        self._allow_batches()
         author = self._collection("authors", [{"name": "name", "type": "text"}, {"name": "n", "type": "number"}])
         fields: list[Json] = [
             {"name": "slug", "type": "text"},
@@ -169,7 +176,7 @@ class RelatedPocketBase(Server):
         """Create rows and return their ids."""
         ids: list[str] = []
         left = iter(rows)
-        while batch := list(itertools.islice(left, _BATCH)):
+        while batch := list(itertools.islice(left, BULK)):
             asked = [{"method": "POST", "url": _records(name), "body": row} for row in batch]
             ids += [made["body"]["id"] for made in self._post("/api/batch", {"requests": asked}, self.admin)]
         return ids
