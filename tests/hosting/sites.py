@@ -46,8 +46,8 @@ class Site:
     def client(self, **headers: str) -> httpx.AsyncClient:
         return self.app.client(self.app.secret_key, **headers)
 
-    async def deploy(self, files: Mapping[str, bytes], target: str | None = None, status: int = 201) -> dict[str, Any]:
-        params = {"target": target} if target else {}
+    async def deploy(self, files: Mapping[str, bytes], status: int = 201, **params: str) -> dict[str, Any]:
+        """Deploy an archive; `params` are those of the query, `target` and `branch`."""
         async with self.client() as client:
             answer = await client.post(
                 f"{self.path}/deploy", params=params, files={"file": ("site.zip", zipped(files), "application/zip")}

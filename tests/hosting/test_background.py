@@ -98,7 +98,7 @@ async def test_a_comparison_with_the_store_spares_sites(app: App):
 async def test_a_large_archive_is_unpacked_by_a_job(app: App):
     site = await new_site(app)
     files = {f"pages/{number}.txt": b"%d" % number for number in range(5_001)}
-    begun = await site.deploy({**files, "index.html": b"home"}, status=202)
+    begun = await site.deploy({**files, "index.html": b"home"}, status=202, branch="pr-17")
     assert (begun["deployment"]["status"], begun["deployment"]["version"]) == ("processing", None)
     async with owner_of(app).client(app) as console:
         address = f"/storages/webs/{site.id}/deployments/{begun['deployment']['id']}"
@@ -107,8 +107,11 @@ async def test_a_large_archive_is_unpacked_by_a_job(app: App):
             return (await console.get(address)).json()["status"] == "ready"
 
         await until(is_ready)
-        assert (await console.get(address)).json()["file_count"] == 5_002
-    assert (await site.get("/pages/4999.txt")).content == b"4999"
+        ready = (await console.get(address)).json()
+    assert (ready["file_count"], ready["target"], ready["branch"]) == (5_002, "qa", "pr-17")
+    assert (await site.get("/pages/4999.txt", suffix="--qa")).content == b"4999"
+    refused = await site.send("POST", "/promote", json={"deployment_id": ready["id"]})
+    assert (refused.status_code, refused.json()["code"]) == (409, "DEPLOYMENT_OF_BRANCH")
 
 
 class Holder:

@@ -91,6 +91,12 @@ async def test_a_preview_uses_a_branch_of_the_app(app: App, tmp_path: Path):
     said = await run(site, tmp_path, "deploy", "dist", *options, "--branch", "pr-17", status=1)
     assert branch.public_key in said
     assert "no branch pr-18" in await run(site, tmp_path, "deploy", "dist", *options, "--branch", "pr-18", status=1)
+    # It is not promoted by its id, nor as the newest one.
+    listed = (await site.send("GET", "/deployments")).json()["deployments"]
+    assert [one.get("branch") for one in listed] == ["pr-17", "pr-17", None]
+    assert "ends with it" in await run(site, tmp_path, "promote", listed[0]["id"], *options, status=1)
+    await run(site, tmp_path, "promote", *options)
+    assert (await site.get("/")).content == page
     both = ["--branch", "pr-17", "--promote"]
     assert "is not promoted" in await run(site, tmp_path, "deploy", "dist", *options, *both, status=2)
 

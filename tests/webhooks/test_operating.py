@@ -41,29 +41,31 @@ async def count(database: asyncpg.Connection, table: str, column: str, value: UU
 
 
 async def test_doctor_names_lanes_and_events_that_nobody_works_for(app: App):
-    """The lane is of a kind, and the events of an app, that no process knows; so they wait."""
-    nobody = uuid7()
+    """No process knows the lane's kind, and none is told of the events, which no statement of Pilotis wrote."""
+    app_id = UUID(app.app_id)
     insert = "insert into pilotis.events (app_id, event_id, type, actor_kind, data, created_at, tries) values"
     async with database_of(app.server) as database:
         healthy = await doctor(app.server)
         assert "lanes of" not in healthy
         assert "Events have been waiting" not in healthy
         try:
-            await add_work(database, "unknown", [(nobody, uuid7())])
-            await database.execute(f"{insert} ($1, $2, 'x.y', 'system', '{{}}', now(), 0)", nobody, uuid7())
+            await add_work(database, "unknown", [(app_id, uuid7())])
+            await database.execute(f"{insert} ($1, $2, 'x.y', 'system', '{{}}', now(), 0)", app_id, uuid7())
             fresh = await doctor(app.server)
             assert "lanes of unknown" not in fresh
             await database.execute(
-                "update pilotis.lanes set due_at = now() - interval '70 s' where app_id = $1", nobody
+                "update pilotis.lanes set due_at = now() - interval '70 s' where app_id = $1 and kind = 'unknown'",
+                app_id,
             )
             await database.execute(
-                "update pilotis.events set created_at = now() - interval '11 s' where app_id = $1", nobody
+                "update pilotis.events set created_at = now() - interval '11 s' where app_id = $1 and type = 'x.y'",
+                app_id,
             )
-            await database.execute(f"{insert} ($1, $2, 'x.y', 'system', '{{}}', now(), 3)", nobody, uuid7())
+            await database.execute(f"{insert} ($1, $2, 'x.y', 'system', '{{}}', now(), 3)", app_id, uuid7())
             ill = await doctor(app.server)
         finally:
-            await database.execute("delete from pilotis.lanes where app_id = $1", nobody)
-            await database.execute("delete from pilotis.events where app_id = $1", nobody)
+            await database.execute("delete from pilotis.lanes where app_id = $1 and kind = 'unknown'", app_id)
+            await database.execute("delete from pilotis.events where app_id = $1 and type = 'x.y'", app_id)
     assert "1 lanes of unknown have been due since" in ill
     assert "Events have been waiting for dispatch since" in ill
     assert "1 events could not be dispatched" in ill

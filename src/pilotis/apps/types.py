@@ -30,6 +30,9 @@ from pilotis.kit.languages import Language
 from pilotis.limits import PER_APP, Limits
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+BranchName = Annotated[
+    str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._/-]*\Z", min_length=1, max_length=60, examples=["pr-17"])
+]
 Provider = Annotated[str, msgspec.Meta(max_length=50, examples=["GOOGLE"])]
 Origins = Annotated[list[Annotated[str, msgspec.Meta(max_length=300)]], msgspec.Meta(max_length=100)]
 

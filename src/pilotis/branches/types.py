@@ -7,9 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-BranchName = Annotated[
-    str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._/-]*\Z", min_length=1, max_length=60, examples=["pr-17"])
-]
+from pilotis.apps.types import BranchName
+
 Amount = Literal["none", "all"]
 State = Literal["creating", "ready", "failed"]
 PartName = Literal["tables", "storages", "channels", "settings", "functions", "workflows"]

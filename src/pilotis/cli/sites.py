@@ -11,6 +11,7 @@ from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import click
 
@@ -116,7 +117,9 @@ def deploy(
     """Deploy the files of a directory: only changed files are uploaded.
 
     With --branch, each place where a file has the app's public key gets that of the branch; the directory stays as it
-    is. The secret key is read from PILOTIS_SECRET_KEY, or asked for; never from a file.
+    is. Such a preview is never promoted.
+
+    The secret key is read from PILOTIS_SECRET_KEY, or asked for; never from a file.
     """
     if branch is not None and promoted:
         raise click.UsageError("A preview that uses a branch is not promoted: it ends with the branch.")
@@ -129,7 +132,8 @@ def deploy(
     else:
         with TemporaryDirectory() as folder:
             preview = _using(remote.branch_key(branch), remote.public_key, files, Path(folder))
-            result = _deployed(remote, preview, qa=True, message=message or f"Preview of the branch {branch}")
+            message = message or f"Preview of the branch {branch}"
+            result = _deployed(remote, preview, qa=True, message=message, branch=branch)
     deployment = result["deployment"]
     if promoted:
         deployment = remote.ask("POST", "/promote", {"deployment_id": deployment["id"]})["deployment"]
@@ -176,7 +180,7 @@ def rollback(remote: Site) -> tuple[str, Any]:
     offset = 0
     while page := remote.ask("GET", f"/deployments?status=ready&limit=1000&offset={offset}")["deployments"]:
         for one in page:
-            if current is not None and one["version"] < current:
+            if current is not None and one["version"] < current and "branch" not in one:
                 return _promoted(remote, one["id"])
             if one["is_production"]:
                 current = one["version"]
@@ -189,9 +193,12 @@ def _promoted(remote: Site, deployment_id: str | None) -> tuple[str, Any]:
     return f"Version {done['deployment']['version']} is production: {remote.storage()['url']}", done
 
 
-def _deployed(remote: Site, files: dict[str, _File], *, qa: bool, message: str | None) -> Any:
+def _deployed(
+    remote: Site, files: dict[str, _File], *, qa: bool, message: str | None, branch: str | None = None
+) -> Any:
     """Upload what differs from the base deployment; after someone else's deploy, what differs from that."""
     by_hash = {file.hash: file for file in files.values()}
+    path = "/deploy/incremental" + (f"?branch={quote(branch, safe='')}" if branch else "")
     for _ in range(_ATTEMPTS):
         base = remote.ask("GET", f"/deploy/manifest{'?channel=qa' if qa else ''}")
         if base["deployment_id"] is None:
@@ -206,7 +213,7 @@ def _deployed(remote: Site, files: dict[str, _File], *, qa: bool, message: str |
             **({"target": "qa"} if qa else {}),
         }
         try:
-            while (result := remote.ask("POST", "/deploy/incremental", request))["deployment"] is None:
+            while (result := remote.ask("POST", path, request))["deployment"] is None:
                 _upload(result["missing"], by_hash)
         except RejectedError as error:
             if error.code != "BASE_DEPLOYMENT_CHANGED":

@@ -43,6 +43,7 @@ class DeploymentRecord(msgspec.Struct, frozen=True, kw_only=True):
     actor_id: str | None
     created_at: datetime
     ready_at: datetime | None
+    branch: str | None
 
 
 _COLUMNS = columns(DeploymentRecord)
@@ -62,16 +63,18 @@ async def deployment(
 
 
 async def newest_ready(
-    connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID
+    connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, *, of_branches: bool = True
 ) -> DeploymentRecord | None:
-    """Return the ready deployment with the highest version."""
+    """Return the ready deployment with the highest version, with or without previews of branches."""
     row = await connection.fetchrow(
         f"""
         select {_COLUMNS} from pilotis.web_deployments
-        where app_id = $1 and storage_id = $2 and status = 'ready' order by version desc limit 1
+        where app_id = $1 and storage_id = $2 and status = 'ready' and ($3 or branch is null)
+        order by version desc limit 1
         """,
         app_id,
         storage_id,
+        of_branches,
     )
     return DeploymentRecord(**row) if row else None
 

@@ -25,6 +25,7 @@ from pilotis.hosting.errors import (
     BaseDeploymentChangedError,
     DeploymentNotFoundError,
     DeploymentNotReadyError,
+    DeploymentOfBranchError,
     NoReadyDeploymentError,
     WebStorageNotFoundError,
 )
@@ -76,13 +77,17 @@ class FollowUps(NamedTuple):
 
 
 class Release(NamedTuple):
-    """A deployment to be committed. `deployment_id` is that of a row which is being processed, if there is one."""
+    """A deployment to be committed. `deployment_id` is that of a row which is being processed, if there is one.
+
+    `branch` is the branch of the app whose key its files have.
+    """
 
     source: str
     target: Target | None
     message: str | None
     warnings: Sequence[DeployWarning] = ()
     deployment_id: UUID | None = None
+    branch: str | None = None
 
 
 class Committed(NamedTuple):
@@ -161,11 +166,14 @@ class Deployments:
         )
 
     async def promote(self, app_id: UUID, actor: Actor, storage_id: UUID, deployment_id: UUID | None) -> Promotion:
-        """Promote a deployment, by default the newest ready one, to production; raises errors unless it is ready."""
+        """Promote a deployment, by default the newest ready one, to production; raises errors unless it is ready.
+
+        Previews of branches are not promoted, since their files have the branch's key.
+        """
         async with self._database.transaction(app_id) as connection:
             storage = await self._lock(connection, app_id, storage_id)
             if deployment_id is None:
-                row = await deployment_store.newest_ready(connection, app_id, storage_id)
+                row = await deployment_store.newest_ready(connection, app_id, storage_id, of_branches=False)
                 if row is None:
                     raise NoReadyDeploymentError
             else:
@@ -174,6 +182,8 @@ class Deployments:
                     raise DeploymentNotFoundError
                 if row.status != "ready":
                     raise DeploymentNotReadyError
+                if row.branch is not None:
+                    raise DeploymentOfBranchError
             previous_id = storage.production_id
             kind = await self._promotion_kind(connection, storage, row)
             storage = await self._point(connection, storage, "production", row, kind, actor)
@@ -268,7 +278,8 @@ class Deployments:
         digest = manifests.manifest_hash(files)
         newest = await deployment_store.newest_ready(connection, app_id, storage_id)
         channel = "qa" if release.target or storage.promote_mode == "manual" else "production"
-        if newest is not None and newest.manifest_hash == digest and release.deployment_id is None:
+        is_same = newest is not None and newest.manifest_hash == digest and newest.branch == release.branch
+        if newest is not None and is_same and release.deployment_id is None:
             is_moved = storage.pointer(channel) != newest.deployment_id
             storage = await self._point(connection, storage, channel, newest, "deploy", actor)
             if is_moved:
@@ -490,6 +501,7 @@ def new_row(app_id: UUID, storage_id: UUID, actor: Actor, release: Release, depl
         "source": release.source,
         "target": release.target.value if release.target else None,
         "message": release.message,
+        "branch": release.branch,
         "actor_kind": actor.kind,
         "actor_id": actor.id,
     }

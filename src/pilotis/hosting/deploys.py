@@ -23,6 +23,7 @@ from pilotis.hosting.errors import InvalidSitePathError, WebStorageNotFoundError
 from pilotis.hosting.events import DEPLOYMENT_FAILED, DeploymentEvent
 from pilotis.hosting.names import Addresses
 from pilotis.hosting.types import (
+    DeployQuery,
     DeployResult,
     FileEntry,
     IncrementalDeploy,
@@ -78,6 +79,10 @@ class AppFinder(Protocol):
         """Return a live app."""
 
 
+def _target(query: DeployQuery) -> Target | None:
+    return Target.QA if query.branch else query.target
+
+
 class _Upload(NamedTuple):
     """The contents of a form: the archive, and the other fields."""
 
@@ -128,7 +133,7 @@ class Deploys:
         storage_id: UUID,
         body: Multipart,
         *,
-        target: Target | None,
+        query: DeployQuery,
         source: str,
     ) -> DeployResult:
         """Deploy an archive; a large one is only stored, and its deployment has the status `processing`."""
@@ -143,7 +148,7 @@ class Deploys:
         async with self._spooled() as file:
             upload = await self._read_form(app, body, file)
             archive = await self._contents.in_thread(Archive, file, _zip_limits(app.limits))
-            release = Release(source, target, upload.message, archive.warnings)
+            release = Release(source, _target(query), upload.message, archive.warnings, branch=query.branch)
             if upload.size > LARGE_ZIP_BYTES or len(archive.entries) > LARGE_ZIP_FILES:
                 return await self._enqueue(app, actor, storage_id, release, upload)
             files = await self._contents.store_archive(app.app_id, archive)
@@ -151,9 +156,10 @@ class Deploys:
         return self._deployments.result(committed)
 
     async def deploy_incremental(
-        self, app: AppInfo, actor: Actor, storage_id: UUID, request: IncrementalDeploy, target: Target | None
+        self, app: AppInfo, actor: Actor, storage_id: UUID, request: IncrementalDeploy, query: DeployQuery
     ) -> IncrementalResult:
         """Deploy changes; if contents are missing, deploy nothing and return how to upload them."""
+        target = _target(query)
         if request.target is not None and target is not None and request.target is not target:
             raise invalid("target", "target: the body and the query name different targets.")
         delta = manifests.delta_of(request.upserts, request.deletes)
@@ -167,7 +173,7 @@ class Deploys:
         for sha256, size in sizes.items():
             require_size(sha256, size, known)
         await self._uploads.take_staged(app.app_id, {one: sizes[one] for one in sizes.keys() - known.keys()})
-        release = Release("incremental", request.target or target, request.message or None)
+        release = Release("incremental", request.target or target, request.message or None, branch=query.branch)
         outcome = await self._deployments.commit_delta(
             app, actor, storage_id, release, delta, request.base_deployment_id
         )
@@ -295,7 +301,7 @@ class Deploys:
                 archive = await self._contents.in_thread(Archive, file, _zip_limits(app.limits))
                 files = await self._contents.store_archive(job.app_id, archive)
             target = Target(row.target) if row.target else None
-            release = Release(row.source, target, row.message, archive.warnings, payload.deployment_id)
+            release = Release(row.source, target, row.message, archive.warnings, payload.deployment_id, row.branch)
             async with job.transaction(statement_seconds=60) as connection:
                 await self._deployments.commit_in(connection, app, actor, payload.storage_id, release, files)
                 await job.finish(connection)

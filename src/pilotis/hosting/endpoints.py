@@ -441,9 +441,7 @@ def _require_editor(call: Call) -> None:
 async def _deploy(
     hosting: Hosting, call: Call, storage_id: UUID, query: DeployQuery, body: Multipart, source: str
 ) -> Reply:
-    result = await hosting.deploys.deploy_zip(
-        call.app, call.actor, storage_id, body, target=query.target, source=source
-    )
+    result = await hosting.deploys.deploy_zip(call.app, call.actor, storage_id, body, query=query, source=source)
     status = 202 if result.deployment.version is None else 200 if result.unchanged else 201
     return Reply(json.encode(result), status)
 
@@ -459,7 +457,7 @@ async def _deploy_incremental(
         request = decode_incremental(await call.body(call.limits.body_bytes))
     else:
         raise UnsupportedMediaTypeError("Send JSON, or multipart/form-data with a part manifest.")
-    result = await hosting.deploys.deploy_incremental(call.app, call.actor, storage_id, request, query.target)
+    result = await hosting.deploys.deploy_incremental(call.app, call.actor, storage_id, request, query)
     return Reply(json.encode(result), 201 if result.deployment and not result.unchanged else 200)
 
 

@@ -61,6 +61,13 @@ class InvalidZipError(BadRequestError):
     message = "The archive is not a zip file that can be deployed."
 
 
+class DeploymentOfBranchError(ConflictError):
+    """409: the deployment is a preview of a branch, which is not promoted."""
+
+    code = "DEPLOYMENT_OF_BRANCH"
+    message = "This deployment is a preview of a branch, and ends with it. Deploy what production is to have."
+
+
 class InvalidSitePathError(BadRequestError):
     """400 `INVALID_PATH`: a path is not valid for a site, or is named twice."""
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.apps.types import BranchName
 from pilotis.http.api.json_schemas import FilePart
 from pilotis.http.api.schemas import Paging
 from pilotis.kit.errors import Detail
@@ -160,7 +161,8 @@ class Creator(msgspec.Struct, frozen=True):
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """A release of a web storage. `version` and `url` are null until it is ready.
 
-    `uploaded_size` is the size of the contents, in bytes, that the deployment it is based on does not have.
+    `uploaded_size` is the size of the contents, in bytes, that the deployment it is based on does not have. `branch` is
+    there for a preview of a branch alone.
     """
 
     id: UUID
@@ -184,6 +186,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     created_by: Creator
     created_at: str
     ready_at: str | None
+    branch: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class DeploymentList(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,9 +207,13 @@ class DeploymentQuery(Paging, forbid_unknown_fields=True):
 
 
 class DeployQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """The channel of a deployment; without `target`, the storage's `promote_mode` decides."""
+    """The channel of a deployment; without `target`, the storage's `promote_mode` decides.
+
+    `branch` names the branch of the app whose key the files have: it goes to QA, and is never promoted.
+    """
 
     target: Target | None = None
+    branch: BranchName | None = None
 
 
 class DeployForm(msgspec.Struct):

@@ -83,6 +83,7 @@ def deployment_view(row: DeploymentRecord, storage: StorageRecord, addresses: Ad
         created_by=Creator(row.actor_kind, row.actor_id),
         created_at=rfc3339(row.created_at),
         ready_at=optional_rfc3339(row.ready_at),
+        branch=row.branch or msgspec.UNSET,
     )
 
 

@@ -443,21 +443,37 @@ class Statements:
         return f"select ({total}) as total_count, {data} as data"
 
     def pages(self, limit: int, *, deep: bool) -> str:
-        """Select `total_count` and the pages of all rows at each of the offsets `$1`, in order; see `page`.
+        """Select `total_count` and the pages of all rows at each of the offsets `$1`, which ascend; see `page`.
 
-        `data` is null for a page after pages of more than `MAX_PAGES_BYTES` bytes together.
+        `data` is null for a page after pages of more than `MAX_PAGES_BYTES` bytes together. With `deep`, the offsets
+        are counted from one page to the next, so that the rows before all of them are skipped once.
         """
-        rows = self._rows("true", f"order by __id asc limit {limit} offset start", deep=deep)
         # The offsets come from a subquery, or PostgreSQL would plan again for each number of them.
+        if deep:
+            ids = f"select __id from {self._table.physical} where {self._table.at_this_version}"
+            given = f"""(
+                with recursive asked as materialized (select $1::bigint[] as starts),
+                given (number, start, first) as (
+                    select 1, starts[1], ({ids} order by __id limit 1 offset starts[1]) from asked
+                    union all
+                    select number + 1, starts[number + 1],
+                        ({ids} and __id >= first order by __id limit 1 offset starts[number + 1] - start)
+                    from given, asked where number < cardinality(starts)
+                ) select * from given
+            ) given"""
+            rows = self._rows("__id >= first", f"order by __id asc limit {limit}")
+        else:
+            given = "unnest((select $1::bigint[])) with ordinality as given (start, number)"
+            rows = self._rows("true", f"order by __id asc limit {limit} offset start")
         return f"""select ({self.row_count()}) as total_count,
                 case when sum(octet_length(text)) over (order by number) - octet_length(text) <= {MAX_PAGES_BYTES}
                 then text end as data
             from (
                 select number, '[' || coalesce((select string_agg(__item, ',') from ({rows}) page), '') || ']' as text
-                from unnest((select $1::bigint[])) with ordinality as given (start, number)
+                from {given}
             ) read order by number"""
 
-    def _rows(self, condition: str, slice_: str, *, deep: bool) -> str:
+    def _rows(self, condition: str, slice_: str, *, deep: bool = False) -> str:
         # PostgreSQL computes the select list of skipped rows too, so the outer query builds the text.
         table = self._table
         where = f"from {table.physical} where {condition} and {table.at_this_version} {slice_}"

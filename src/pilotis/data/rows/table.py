@@ -709,7 +709,7 @@ class PreparedTable:
         return batcher.begin(offset)
 
     async def _read_pages(self, limit: int, deep: bool, offsets: Sequence[int]) -> Sequence[FoundPage]:
-        distinct = list(dict.fromkeys(offsets))
+        distinct = sorted(set(offsets))
         sql = self.replanned(self.statements.pages(limit, deep=deep))
         records = await self._database.fetch(sql, distinct, tenant=self.schema.app_id)
         found = {offset: FoundPage(*record) for offset, record in zip(distinct, records, strict=True)}

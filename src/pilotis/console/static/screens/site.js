@@ -213,6 +213,7 @@ function Deployments({ base, site, changed }) {
                 <b>${one.version === null ? "–" : `v${one.version}`}</b>
                 ${one.is_production && html`<${Pill} kind="live" icon="globe">${t.sites.production}</${Pill}>`}
                 ${one.is_qa && html`<${Pill} kind="info" icon="search">QA</${Pill}>`}
+                ${one.branch && html`<${Pill}>${plain(one.branch, 60)}</${Pill}>`}
               </span>
             </td>
             <td>
@@ -241,7 +242,7 @@ function Deployments({ base, site, changed }) {
                 kind="flat small" icon="link" label=${t.sites.openVersion(one.version ?? 0)} href=${one.url}
                 target="_blank" rel="noopener noreferrer"
               />`}
-              ${one.status === "ready" && !one.is_production && html`<${Button}
+              ${one.status === "ready" && !one.is_production && !one.branch && html`<${Button}
                 kind="small" why=${why()} onClick=${() => setPromoted(one)}
               >
                 ${(known(data?.production_deployment_id ?? null)?.version || 0) > (one.version ?? 0)
