@@ -49,6 +49,27 @@ async def test_each_gets_its_turn_in_order(single: Database):
     assert single.state() == (1, 1, 0)
 
 
+async def test_a_connection_that_is_lost_as_it_is_handed_over_takes_no_place_with_it(
+    single: Database, monkeypatch: pytest.MonkeyPatch
+):
+    acquire = connections.Connections.acquire
+
+    async def lost(*arguments: object) -> asyncpg.Connection:
+        connection = await acquire(*arguments)
+        connection.terminate()
+        await asyncio.sleep(0)
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(connections.Connections, "acquire", lost)
+        with pytest.raises(UnavailableError) as told:
+            async with single.transaction():
+                pass
+    assert not isinstance(told.value, OutcomeUnknownError)
+    async with asyncio.timeout(PATIENCE), single.transaction() as connection:
+        assert await connection.fetchval("select 1") == 1
+
+
 async def test_connections_that_are_not_used_are_closed_but_one(server: Server, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "_UNUSED_SECONDS", 0.05)
     database = Database(address(server), size=5)

@@ -123,7 +123,8 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         "PILOTIS_SITES_BASE_URL": f"https://{SITES}",
     }
     with certified(folder, **settings) as (server, acme), running(server):
-        await until(lambda: serial(server))
+        # Both workers have it.
+        await until(lambda: all(serial(server) for _ in range(8)))
         site = await new_site(new_app(server, first_console_user(server)))
         await site.deploy({"index.html": b"home"})
         connection = await connect(server)

@@ -433,6 +433,7 @@ WITHOUT_DOOR = {
     "rows.statements.Statements.has_key": "`KeyedRows` asks for what the caller may read beside it.",
     "rows.statements.Statements.lock_all": "It shows nothing; then each operation asks for its own row.",
     "rows.statements.Statements._rows": "Its condition is its callers'.",
+    "rows.statements.Statements.pages": "Only for callers who see every row; `_rows` is what it shows.",
     "rows.statements.Statements.count": "Its condition is its callers'.",
     "rows.statements.Statements.update": "Its condition is its callers'.",
     "rows.statements.Statements.update_many": "Its condition is its callers'.",

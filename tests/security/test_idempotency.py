@@ -20,9 +20,11 @@ from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import NotFoundError, UnavailableError
 from pilotis.security.feature import SecurityFeature
 from pilotis.security.idempotency.store import IdempotencyKeys
-from pilotis.server import endpoint_table
+from pilotis.server import Node, endpoint_table
+from pilotis.settings import Settings
 from tests.conftest import first_console_user, new_app
-from tests.console import invite, owner_of, second_node, set_limits, user_with
+from tests.console import client_of, invite, owner_of, second_node, set_limits, user_with
+from tests.database_proxy import proxied
 from tests.http.bare import application, serving
 from tests.services import address, connected
 from tests.support import App, Server, assert_error, plain_client
@@ -505,6 +507,35 @@ async def test_a_key_whose_answer_could_not_be_kept(app: App):
             repeat = await client.post("/things", headers={KEY: "lost"})
             assert (repeat.status_code, repeat.headers["idempotent-replayed"]) == (201, "true")
             assert len(things.things) == count
+
+
+RESERVING, KEEPING = "insert into pilotis.idempotency_keys", "set owner = null, status"
+
+
+@pytest.mark.parametrize("lost", [RESERVING, KEEPING])
+async def test_a_key_whose_node_lost_the_databases_answer_is_free_for_the_other_nodes(app: App, lost: str):
+    """That node lives on, and nobody sends it a key again."""
+    table = await app.table({"n": "int"})
+    path, body, key = f"/v1/public/tables/{table}/data", {"data": {"n": 1}}, {KEY: str(uuid4())}
+    async with proxied(app.server) as (proxy, arguments):
+        node = Node(Settings(data_dir=str(app.server.data_dir)), arguments, app.server.url)
+        await node.start()
+        try:
+            async with client_of(node, **{"X-Public-Key": app.public_key}) as client, app.client() as other:
+                assert (await client.post(path, json=body, headers={KEY: "warm"})).status_code == 201
+                proxy.cut(lost)
+                assert_error(await client.post(path, json=body, headers=key), 503, "OUTCOME_UNKNOWN")
+                assert proxy.cuts == 1
+
+                async def answered() -> bool:
+                    answer = await other.post(path, json=body, headers=key)
+                    assert answer.status_code in {201, 409}, answer.text
+                    return answer.status_code == 201
+
+                await until(answered)
+                assert len(await rows_of(other, table)) == 2
+        finally:
+            await node.stop()
 
 
 @pytest.mark.parametrize("moment", ["before the row", "after the row"])

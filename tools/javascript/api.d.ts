@@ -814,6 +814,7 @@ declare namespace Api {
     created_by: Creator;
     created_at: string;
     ready_at: string | null;
+    branch?: string;
   }
   interface DeploymentList {
     deployments: Array<Deployment>;

@@ -171,11 +171,12 @@ class Transaction(Acquire):
 
     async def __aenter__(self) -> Connection:
         connection = await super().__aenter__()
-        if self._first:
-            self._block = _OpenedTogether(connection, self._isolation, self._first)
-        else:
-            self._block = connection.transaction(isolation=self._isolation)
         try:
+            if self._first:
+                self._block = _OpenedTogether(connection, self._isolation, self._first)
+            else:
+                # It refuses one that was lost since it was acquired.
+                self._block = connection.transaction(isolation=self._isolation)
             await self._block.start()
             if self._statement_seconds != self._connections.statement_seconds:
                 await connection.execute(f"set local statement_timeout = {int(self._statement_seconds * 1000)}")

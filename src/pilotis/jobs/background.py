@@ -287,6 +287,7 @@ class Background:
                 self._dropped = False
                 for worker in self.workers.values():
                     worker.resume()
+            await self.node.settle_holdings()
             if beat.expired:
                 await self.node.take_over_expired()
         except Exception as error:

@@ -169,3 +169,6 @@ class Holding(Protocol):
 
     async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:
         """Return everything that a process holds."""
+
+    async def settle(self) -> None:
+        """Return what this process could not return when its work ended; called with each heartbeat."""

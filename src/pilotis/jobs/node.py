@@ -109,6 +109,7 @@ class Node:
         self.lease_seconds = lease_seconds
         self.sources = sources
         self.holdings = holdings
+        self._holders: Sequence[Source[Any] | Holding] = (*self.sources, *holdings)
         self._kinds = list(schedule_kinds)
         self._statement = _heartbeat(sources)
         self._owned = _owned(sources)
@@ -177,7 +178,7 @@ class Node:
     async def leave(self) -> None:
         """Return everything that is held and delete the row."""
         async with self._database.transaction(BACKGROUND) as connection:
-            for holder in (*self.sources, *self.holdings):
+            for holder in self._holders:
                 await holder.release(connection, self.id, lost=False)
             await connection.execute("delete from pilotis.nodes where node_id = $1", self.id)
 
@@ -233,6 +234,11 @@ class Node:
             for holding in self.holdings:
                 await holding.release(connection, self.id, lost=False)
 
+    async def settle_holdings(self) -> None:
+        """Return the rows that could not be returned when their work ended."""
+        for holding in self.holdings:
+            await holding.settle()
+
     async def owned(self) -> list[list[Hold]]:
         """Return what this process owns, by the database, for each source in their order."""
         rows = await self._control.run(self._owned, self.id)
@@ -264,7 +270,7 @@ class Node:
             )
             if owner is None:
                 return False
-            for holder in (*self.sources, *self.holdings):
+            for holder in self._holders:
                 await holder.release(connection, owner, lost=True)
             await connection.execute("delete from pilotis.nodes where node_id = $1", owner)
         _log.info("work of a dead node taken over", dead=str(owner))

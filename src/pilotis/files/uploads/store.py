@@ -151,6 +151,9 @@ class ReceivedUploads:
             owner,
         )
 
+    async def settle(self) -> None:
+        """Do nothing: an upload that is not received is released by the next attempt, or with its lease."""
+
 
 async def end(database: Database, app_id: UUID, upload_id: UUID) -> bool:
     """Delete an upload that is not listed and release its reservation; False if there is none."""

@@ -90,7 +90,11 @@ class IdempotencyStore(Protocol):
     """Stores keys by app, those of routes about no app under `NO_APP`; `scope` and `body` are hashes."""
 
     async def reserve(self, app_id: UUID, scope: bytes, body: bytes, resource_id: UUID, hours: int) -> Reservation:
-        """Reserve the key for this process, or wait up to 5 s for its holder; raises the conflicts above."""
+        """Reserve the key for this process, or wait up to 5 s for its holder; raises the conflicts above.
+
+        The caller ends what it reserved with one of the methods below, of which none leaves the key in use, whatever
+        it raises.
+        """
 
     async def keep(self, app_id: UUID, scope: bytes, resource_id: UUID, status: int, reply: KeptReply | None) -> None:
         """Store the answer for repeats; with `reply` None, because it is too large, store the status alone."""
@@ -99,7 +103,7 @@ class IdempotencyStore(Protocol):
         """Delete the key, after an error that changed nothing."""
 
     async def abandon(self, app_id: UUID, scope: bytes) -> None:
-        """Let another request run with the reserved id, if this process still holds the key."""
+        """Let another request run with the reserved id."""
 
 
 NO_APP = UUID(int=0)
@@ -127,24 +131,28 @@ class Idempotency:
         if found.reply is not None:
             return _replay(found.reply)
         call.reserved_id = found.resource_id
-        try:
-            made = None if found.is_new else await self._made(endpoint, body, found.resource_id, read)
-            reply = made or await self._run(app_id, scope, run)
-            status = reply.status or endpoint.status
-            await self._store.keep(app_id, scope, found.resource_id, status, _kept(status, reply))
-        except BaseException:
-            # It is unknown whether the thing exists: the repeat finds out.
-            await self._store.abandon(app_id, scope)
-            raise
+        made = None
+        if not found.is_new:
+            try:
+                made = await self._made(endpoint, body, found.resource_id, read)
+            except BaseException:
+                await self._store.abandon(app_id, scope)
+                raise
+        reply = made or await self._run(app_id, scope, run)
+        status = reply.status or endpoint.status
+        await self._store.keep(app_id, scope, found.resource_id, status, _kept(status, reply))
         return _replay_of(reply) if made else reply
 
     async def _run(self, app_id: UUID, scope: bytes, run: Run) -> Reply:
         done, token = effects.begin()
         try:
             return await run()
-        except PilotisError as error:
-            if error.status < 500 or not (done.exist or isinstance(error, OutcomeUnknownError)):
+        except BaseException as error:
+            if _changed_nothing(error, done):
                 await self._store.free(app_id, scope)
+            else:
+                # It is unknown whether the thing exists: the repeat finds out.
+                await self._store.abandon(app_id, scope)
             raise
         finally:
             effects.end(token)
@@ -158,6 +166,13 @@ class Idempotency:
             return await read(resource_id)
         except NotFoundError:
             return None
+
+
+def _changed_nothing(error: BaseException, done: effects.Effects) -> bool:
+    """Whether the request may run again as if for the first time."""
+    if not isinstance(error, PilotisError):
+        return False
+    return error.status < 500 or not (done.exist or isinstance(error, OutcomeUnknownError))
 
 
 def key_of(call: Call) -> bytes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import UUID
 
@@ -20,15 +20,17 @@ from pilotis.http.api.idempotency import (
     KeptReply,
     Reservation,
 )
-from pilotis.kit.errors import PilotisError, UnavailableError
+from pilotis.kit.errors import OutcomeUnknownError, PilotisError, UnavailableError
 from pilotis.security.encryption.cipher import DecryptionError
 from pilotis.security.encryption.service import Secrets
 from pilotis.security.encryption.types import Purpose
 
+Key = tuple[UUID, bytes]
 WAIT_SECONDS = 5.0
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
 _BATCH_SIZE = 5000
+_FAILURES = (PilotisError, asyncpg.PostgresError, OSError)
 
 # A takeover locks the node's row and deletes it, so a node that was taken over cannot reserve keys.
 _RESERVE = """
@@ -66,26 +68,37 @@ class IdempotencyKeys:
         self._database = database
         self._secrets = secrets
         self._node = node
-        self._abandoned: set[tuple[UUID, bytes]] = set()
+        # Which requests with keys run here; and keys that this node may hold although none of them runs.
+        self._running: set[Key] = set()
+        self._abandoned: set[Key] = set()
+        self._releasing = asyncio.Lock()
 
     async def reserve(self, app_id: UUID, scope: bytes, body: bytes, resource_id: UUID, hours: int) -> Reservation:
         """See `IdempotencyStore.reserve`."""
-        while self._abandoned:
-            await self._release(*self._abandoned.pop())
+        key = app_id, scope
+        if key in self._abandoned:
+            await self._release(key)
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + WAIT_SECONDS, _FIRST_PAUSE
         while True:
-            reserved = await self._database.fetchval(
-                _RESERVE,
-                app_id,
-                scope,
-                body,
-                resource_id,
-                self._node(),
-                hours,
-                tenant=app_id,
-            )
+            try:
+                reserved = await self._database.fetchval(
+                    _RESERVE,
+                    app_id,
+                    scope,
+                    body,
+                    resource_id,
+                    self._node(),
+                    hours,
+                    tenant=app_id,
+                )
+            except BaseException as error:
+                if not _says_nothing_was_done(error):
+                    # It may be reserved all the same, and nobody would run its request.
+                    self._abandoned.add(key)
+                raise
             if reserved is not None:
+                self._running.add(key)
                 return Reservation(resource_id=reserved, is_new=reserved == resource_id)
             row = await self._database.fetchrow(
                 _READ,
@@ -107,34 +120,45 @@ class IdempotencyKeys:
 
     async def keep(self, app_id: UUID, scope: bytes, resource_id: UUID, status: int, reply: KeptReply | None) -> None:
         """See `IdempotencyStore.keep`."""
-        encrypted = None if reply is None else await self._encrypted(app_id, resource_id, reply)
-        await self._database.execute(
-            """
-            update pilotis.idempotency_keys set owner = null, status = $4, reply = $5
-            where app_id = $1 and scope_hash = $2 and owner = $3
-            """,
-            app_id,
-            scope,
-            self._node(),
-            status,
-            encrypted,
-            tenant=app_id,
-        )
+        async with self._ending((app_id, scope)):
+            encrypted = None if reply is None else await self._encrypted(app_id, resource_id, reply)
+            await self._database.execute(
+                """
+                update pilotis.idempotency_keys set owner = null, status = $4, reply = $5
+                where app_id = $1 and scope_hash = $2 and owner = $3
+                """,
+                app_id,
+                scope,
+                self._node(),
+                status,
+                encrypted,
+                tenant=app_id,
+            )
 
     async def free(self, app_id: UUID, scope: bytes) -> None:
         """See `IdempotencyStore.free`."""
-        await self._database.execute(
-            "delete from pilotis.idempotency_keys where app_id = $1 and scope_hash = $2 and owner = $3",
-            app_id,
-            scope,
-            self._node(),
-            tenant=app_id,
-        )
+        async with self._ending((app_id, scope)):
+            await self._database.execute(
+                "delete from pilotis.idempotency_keys where app_id = $1 and scope_hash = $2 and owner = $3",
+                app_id,
+                scope,
+                self._node(),
+                tenant=app_id,
+            )
 
     async def abandon(self, app_id: UUID, scope: bytes) -> None:
-        """See `IdempotencyStore.abandon`; if the database is unreachable, it is retried before the next key."""
-        with contextlib.suppress(PilotisError, asyncpg.PostgresError, OSError):
-            await self._release(app_id, scope)
+        """See `IdempotencyStore.abandon`."""
+        key = app_id, scope
+        self._running.discard(key)
+        self._abandoned.add(key)
+        with contextlib.suppress(*_FAILURES):
+            await self._release(key)
+
+    async def settle(self) -> None:
+        """Give back the keys that could not be given back when their requests ended: see `Holding.settle`."""
+        for key in list(self._abandoned):
+            with contextlib.suppress(*_FAILURES):
+                await self._release(key)
 
     async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:  # noqa: ARG002 - see `Holding`
         """Let other nodes run the requests of a node that is gone: see `Holding.release`."""
@@ -173,18 +197,34 @@ class IdempotencyKeys:
             return None
         return msgspec.msgpack.decode(data, type=KeptReply)
 
-    async def _release(self, app_id: UUID, scope: bytes) -> None:
-        released = (
-            "update pilotis.idempotency_keys set owner = null where app_id = $1 and scope_hash = $2 and owner = $3"
-        )
+    @contextlib.asynccontextmanager
+    async def _ending(self, key: Key) -> AsyncIterator[None]:
+        """End a request's hold on its key, now or when the database is there again."""
+        self._running.discard(key)
         try:
-            await self._database.execute(
-                released,
-                app_id,
-                scope,
-                self._node(),
-                tenant=app_id,
-            )
+            yield
         except BaseException:
-            self._abandoned.add((app_id, scope))
+            self._abandoned.add(key)
             raise
+
+    async def _release(self, key: Key) -> None:
+        """Give back an abandoned key; nobody here reserves it until that is certain."""
+        async with self._releasing:
+            if key not in self._abandoned:
+                return
+            if key not in self._running:
+                app_id, scope = key
+                await self._database.execute(
+                    "update pilotis.idempotency_keys set owner = null "
+                    "where app_id = $1 and scope_hash = $2 and owner = $3",
+                    app_id,
+                    scope,
+                    self._node(),
+                    tenant=app_id,
+                )
+            self._abandoned.discard(key)
+
+
+def _says_nothing_was_done(error: BaseException) -> bool:
+    """Whether a statement has failed for certain, or was never sent."""
+    return isinstance(error, (PilotisError, asyncpg.PostgresError)) and not isinstance(error, OutcomeUnknownError)
