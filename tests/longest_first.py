@@ -30,7 +30,7 @@ PARTS = {
 }
 """Files whose tests are divided among so many units. Their tests do not share fixtures that take long to create."""
 
-_CAPACITY = 1.2
+_CAPACITY = 1.5
 """Processors that the running units may use together, for each that there is: they do not use them all the time."""
 _IDLE, _IDLE_INDEX = "end of a process", 0
 _ALONE = "alone"
@@ -194,8 +194,8 @@ class Usage(NamedTuple):
         clock, processor, delayed = (after - before for after, before in zip(now, self, strict=True))
         if not now.processor:
             return Duration(clock, clock)
-        # Several processes may have waited for a processor at the same time.
-        return Duration(max(clock - max(delayed, 0.0), processor / 2, 0.1), processor)
+        # Several processes may have waited for a processor at the same time; mostly one works while the others wait.
+        return Duration(max(clock - max(delayed, 0.0), processor, 0.1), processor)
 
 
 def _tree(root: int) -> Iterator[Path]:
