@@ -50,6 +50,7 @@ ENQUEUED_SECONDS = (0.01, 0.1)
 AUDIT_SECONDS = 30.0
 """Period of the comparison of what this process owns with what it runs."""
 
+_SETTLE_SECONDS = 1.0
 _WATCH_SECONDS = 0.5
 _log = structlog.get_logger("pilotis.jobs")
 
@@ -121,6 +122,7 @@ class Background:
         self._beating: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._auditing: asyncio.Task[None] | None = None
+        self._settling: asyncio.Task[None] | None = None
         self._firing = asyncio.Event()
         self._firing_task: asyncio.Task[None] | None = None
         self._fire_timer: asyncio.TimerHandle | None = None
@@ -144,6 +146,7 @@ class Background:
         self._beating = asyncio.create_task(self._beat_forever())
         self._watching = asyncio.create_task(self._watch_lease())
         self._auditing = asyncio.create_task(self._audit_forever())
+        self._settling = asyncio.create_task(self._settle_forever())
         if self._slot == 0:
             self._counting = asyncio.create_task(self.counts.keep())
         if self._fires:
@@ -162,6 +165,7 @@ class Background:
             self._fire_timer.cancel()
         await _ended(self._firing_task)
         await _ended(self._auditing)
+        await _ended(self._settling)
         await _ended(self._counting)
         for worker in self.workers.values():
             await worker.stop_claiming()
@@ -242,6 +246,12 @@ class Background:
             if self.is_holding and not self.node.is_certain:
                 self._drop()
 
+    async def _settle_forever(self) -> None:
+        # Apart from the heartbeat, which a database that is slow for an app must not delay.
+        while True:
+            await asyncio.sleep(_SETTLE_SECONDS)
+            await self.node.settle_holdings()
+
     async def _audit_forever(self) -> None:
         """Find work that this process owns and does not run; workers release what they know of themselves."""
         reported = 0
@@ -287,7 +297,6 @@ class Background:
                 self._dropped = False
                 for worker in self.workers.values():
                     worker.resume()
-            await self.node.settle_holdings()
             if beat.expired:
                 await self.node.take_over_expired()
         except Exception as error:

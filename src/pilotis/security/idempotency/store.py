@@ -95,7 +95,7 @@ class IdempotencyKeys:
             except BaseException as error:
                 if not _says_nothing_was_done(error):
                     # It may be reserved all the same, and nobody would run its request.
-                    self._abandoned.add(key)
+                    await self._give_back(key)
                 raise
             if reserved is not None:
                 self._running.add(key)
@@ -148,17 +148,13 @@ class IdempotencyKeys:
 
     async def abandon(self, app_id: UUID, scope: bytes) -> None:
         """See `IdempotencyStore.abandon`."""
-        key = app_id, scope
-        self._running.discard(key)
-        self._abandoned.add(key)
-        with contextlib.suppress(*_FAILURES):
-            await self._release(key)
+        self._running.discard((app_id, scope))
+        await self._give_back((app_id, scope))
 
     async def settle(self) -> None:
         """Give back the keys that could not be given back when their requests ended: see `Holding.settle`."""
         for key in list(self._abandoned):
-            with contextlib.suppress(*_FAILURES):
-                await self._release(key)
+            await self._give_back(key)
 
     async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:  # noqa: ARG002 - see `Holding`
         """Let other nodes run the requests of a node that is gone: see `Holding.release`."""
@@ -199,13 +195,19 @@ class IdempotencyKeys:
 
     @contextlib.asynccontextmanager
     async def _ending(self, key: Key) -> AsyncIterator[None]:
-        """End a request's hold on its key, now or when the database is there again."""
+        """End a request's hold on its key, whatever the statement within does."""
         self._running.discard(key)
         try:
             yield
         except BaseException:
-            self._abandoned.add(key)
+            await self._give_back(key)
             raise
+
+    async def _give_back(self, key: Key) -> None:
+        """Give a key back of which no request runs here: now, or when the database is there again."""
+        self._abandoned.add(key)
+        with contextlib.suppress(*_FAILURES):
+            await self._release(key)
 
     async def _release(self, key: Key) -> None:
         """Give back an abandoned key; nobody here reserves it until that is certain."""
