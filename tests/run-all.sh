@@ -1,7 +1,7 @@
 #!/bin/sh
 # Everything `make test` checks: format, lint, types and tests. Arguments go to pytest.
 #
-# The tests are distributed by `tests/longest_first.py` over four processes for each core, since many tests wait. Up to
+# The tests are distributed by `tests/longest_first.py` over three processes for each core, since many tests wait. Up to
 # five tests that failed run once more by themselves: what fails again has failed; what passes is named, since a test
 # that depends on chance, or a race in the program, is a fault to look into. The end names every check that failed.
 set -u
@@ -60,7 +60,7 @@ check_on_darwin() {
 }
 (check $bin/mypy; check check_on_darwin) >"$work/mypy" 2>&1 &
 # It counts files, not tests: a percentage would mean nothing.
-run_tests all -n $((cores * 4)) --longest-first -o console_output_style=classic "$@"
+run_tests all -n $((cores * 3)) --longest-first -o console_output_style=classic "$@"
 wait
 cat "$work/mypy"
 if [ -s "$work/again" ]; then

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -93,7 +94,8 @@ async def test_archives_are_made_when_they_are_due_and_the_newest_are_kept(shop:
         assert_error(await client.get(path(app)), 404, "ARCHIVE_SCHEDULE_NOT_FOUND")
         assert_error(await client.delete(path(app)), 404, "ARCHIVE_SCHEDULE_NOT_FOUND")
     assert {one["id"] for one in await archives(app)} == left
-    assert await run_sql(app.server, "select count(*) from pilotis.schedules where kind = 'archive'") == 0
+    left_over = "select count(*) from pilotis.schedules where kind = 'archive' and app_id = $1"
+    assert await run_sql(app.server, left_over, UUID(app.app_id)) == 0
 
 
 async def test_an_archive_that_is_still_written_is_not_begun_twice(app: App):

@@ -109,7 +109,9 @@ async def test_who_was_not_in_contact_takes_nothing_over(cluster: Cluster, datab
     found = member.background.node
     assert await found.take_over_expired() == 0
     found._contact_since = node_module._clock() - PATIENCE
-    assert await found.take_over_expired() == 1
+    await found.take_over_expired()
+    # Its own heartbeat may have been first.
+    assert await database.fetchval("select count(*) from pilotis.nodes where name = 'dead'") == 0
 
 
 async def test_a_successor_in_the_same_slot_takes_over_at_once(cluster: Cluster, database: Database):
