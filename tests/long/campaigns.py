@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import math
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.rounds is None and math.isinf(options.hours):
         parser.error("name --rounds or --hours.")
+    if options.campaign == "faults" and shutil.which("faketime") is None:
+        parser.error("there is no faketime, by which clocks go wrong; `apt-get install faketime` brings it.")
     kind = {"overload": _overload, "restore": _restore, "takeover": _take_over, "upgrade": _upgrade}.get(
         options.campaign, _disturb
     )
