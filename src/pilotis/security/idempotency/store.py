@@ -95,7 +95,7 @@ class IdempotencyKeys:
             except BaseException as error:
                 if not _says_nothing_was_done(error):
                     # It may be reserved all the same, and nobody would run its request.
-                    await self._give_back(key)
+                    await self._release_or_retry(key)
                 raise
             if reserved is not None:
                 self._running.add(key)
@@ -149,12 +149,12 @@ class IdempotencyKeys:
     async def abandon(self, app_id: UUID, scope: bytes) -> None:
         """See `IdempotencyStore.abandon`."""
         self._running.discard((app_id, scope))
-        await self._give_back((app_id, scope))
+        await self._release_or_retry((app_id, scope))
 
     async def settle(self) -> None:
-        """Give back the keys that could not be given back when their requests ended: see `Holding.settle`."""
+        """Release the keys that could not be released when their requests ended: see `Holding.settle`."""
         for key in list(self._abandoned):
-            await self._give_back(key)
+            await self._release_or_retry(key)
 
     async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:  # noqa: ARG002 - see `Holding`
         """Let other nodes run the requests of a node that is gone: see `Holding.release`."""
@@ -200,17 +200,17 @@ class IdempotencyKeys:
         try:
             yield
         except BaseException:
-            await self._give_back(key)
+            await self._release_or_retry(key)
             raise
 
-    async def _give_back(self, key: Key) -> None:
-        """Give a key back of which no request runs here: now, or when the database is there again."""
+    async def _release_or_retry(self, key: Key) -> None:
+        """Release a key of which no request runs here: now, or when the database is there again."""
         self._abandoned.add(key)
         with contextlib.suppress(*_FAILURES):
             await self._release(key)
 
     async def _release(self, key: Key) -> None:
-        """Give back an abandoned key; nobody here reserves it until that is certain."""
+        """Release an abandoned key; nobody here reserves it until that is certain."""
         async with self._releasing:
             if key not in self._abandoned:
                 return
