@@ -30,7 +30,7 @@ PARTS = {
 }
 """Files whose tests are divided among so many units. Their tests do not share fixtures that take long to create."""
 
-_CAPACITY = 1.2
+_CAPACITY = 1.5
 """Processors that the running units may use together, for each that there is: they do not use them all the time."""
 _IDLE, _IDLE_INDEX = "end of a process", 0
 _ALONE = "alone"
