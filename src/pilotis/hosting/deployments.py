@@ -278,8 +278,8 @@ class Deployments:
         digest = manifests.manifest_hash(files)
         newest = await deployment_store.newest_ready(connection, app_id, storage_id)
         channel = "qa" if release.target or storage.promote_mode == "manual" else "production"
-        is_same = newest is not None and newest.manifest_hash == digest and newest.branch == release.branch
-        if newest is not None and is_same and release.deployment_id is None:
+        same = digest, release.branch
+        if newest is not None and (newest.manifest_hash, newest.branch) == same and release.deployment_id is None:
             is_moved = storage.pointer(channel) != newest.deployment_id
             storage = await self._point(connection, storage, channel, newest, "deploy", actor)
             if is_moved:

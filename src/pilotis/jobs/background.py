@@ -250,7 +250,10 @@ class Background:
         # Apart from the heartbeat, which a database that is slow for an app must not delay.
         while True:
             await asyncio.sleep(_SETTLE_SECONDS)
-            await self.node.settle_holdings()
+            try:
+                await self.node.settle_holdings()
+            except Exception as error:
+                _log.warning("held rows not returned", error=type(error).__name__)
 
     async def _audit_forever(self) -> None:
         """Find work that this process owns and does not run; workers release what they know of themselves."""

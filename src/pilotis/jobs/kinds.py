@@ -171,4 +171,4 @@ class Holding(Protocol):
         """Return everything that a process holds."""
 
     async def settle(self) -> None:
-        """Return what this process could not return when its work ended; called every second, and raises nothing."""
+        """Return what this process could not return when its work ended; called every second."""

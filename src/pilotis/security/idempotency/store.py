@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import functools
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +14,7 @@ import asyncpg
 import msgspec
 from asyncpg import Connection
 
+from pilotis.db.batching import SingleFlight
 from pilotis.db.pool import Database
 from pilotis.http.api.idempotency import (
     NO_APP,
@@ -71,7 +74,7 @@ class IdempotencyKeys:
         # Which requests with keys run here; and keys that this node may hold although none of them runs.
         self._running: set[Key] = set()
         self._abandoned: set[Key] = set()
-        self._releasing = asyncio.Lock()
+        self._releases: SingleFlight[None] = SingleFlight()
 
     async def reserve(self, app_id: UUID, scope: bytes, body: bytes, resource_id: UUID, hours: int) -> Reservation:
         """See `IdempotencyStore.reserve`."""
@@ -94,8 +97,8 @@ class IdempotencyKeys:
                 )
             except BaseException as error:
                 if not _says_nothing_was_done(error):
-                    # It may be reserved all the same, and nobody would run its request.
-                    await self._release_or_retry(key)
+                    # It may be reserved all the same, and nobody would run its request. This caller has waited enough.
+                    self._abandoned.add(key)
                 raise
             if reserved is not None:
                 self._running.add(key)
@@ -153,8 +156,10 @@ class IdempotencyKeys:
 
     async def settle(self) -> None:
         """Release the keys that could not be released when their requests ended: see `Holding.settle`."""
-        for key in list(self._abandoned):
-            await self._release_or_retry(key)
+        by_app = defaultdict[UUID, list[Key]](list)
+        for key in self._abandoned:
+            by_app[key[0]].append(key)
+        await asyncio.gather(*map(self._release_all, by_app.values()))
 
     async def release(self, connection: Connection, owner: UUID, *, lost: bool) -> None:  # noqa: ARG002 - see `Holding`
         """Let other nodes run the requests of a node that is gone: see `Holding.release`."""
@@ -206,25 +211,29 @@ class IdempotencyKeys:
     async def _release_or_retry(self, key: Key) -> None:
         """Release a key of which no request runs here: now, or when the database is there again."""
         self._abandoned.add(key)
+        await self._release_all([key])
+
+    async def _release_all(self, keys: Sequence[Key]) -> None:
+        """Release an app's abandoned keys, until its database fails for one of them."""
         with contextlib.suppress(*_FAILURES):
-            await self._release(key)
+            for key in keys:
+                await self._release(key)
 
     async def _release(self, key: Key) -> None:
         """Release an abandoned key; nobody here reserves it until that is certain."""
-        async with self._releasing:
-            if key not in self._abandoned:
-                return
-            if key not in self._running:
-                app_id, scope = key
-                await self._database.execute(
-                    "update pilotis.idempotency_keys set owner = null "
-                    "where app_id = $1 and scope_hash = $2 and owner = $3",
-                    app_id,
-                    scope,
-                    self._node(),
-                    tenant=app_id,
-                )
-            self._abandoned.discard(key)
+        await self._releases.run(key, functools.partial(self._release_once, *key))
+
+    async def _release_once(self, app_id: UUID, scope: bytes) -> None:
+        key = app_id, scope
+        if key in self._abandoned and key not in self._running:
+            await self._database.execute(
+                "update pilotis.idempotency_keys set owner = null where app_id = $1 and scope_hash = $2 and owner = $3",
+                app_id,
+                scope,
+                self._node(),
+                tenant=app_id,
+            )
+        self._abandoned.discard(key)
 
 
 def _says_nothing_was_done(error: BaseException) -> bool:
