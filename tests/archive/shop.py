@@ -10,6 +10,7 @@ import httpx
 from pilotis.functions.feature import FunctionsFeature
 from pilotis.security.encryption.types import Purpose
 from tests import commands
+from tests.backstage import run_sql
 from tests.files.pictures import RED, bands, encoded
 from tests.hosting.sites import new_site, visit
 from tests.security.world import _stored_file
@@ -52,6 +53,7 @@ class Shop:
         self.site = await new_site(app)
         await self.site.deploy({"index.html": b"<title>Home</title>", "copy.html": b"<title>Home</title>"})
         await self.site.promote()
+        await self.site.deploy({"index.html": b"<title>Home</title>"}, branch="pr-17")
         async with plain_client(app.server.url, Authorization=f"Bearer {app.secret_key}") as secret:
             rules = {"rules": {"read": True, "create": True}}
             answer = await secret.put(f"/v1/apps/{app.app_id}/tables/{self.makers}/rules", json=rules)
@@ -126,6 +128,9 @@ async def check(shop: Shop, copy: App, file: tuple[str, str], slug: str) -> None
     for path in ("/", "/copy"):
         page = await visit(copy.server, f"{slug}.localhost", path)
         assert (page.status_code, page.content) == (200, b"<title>Home</title>"), page.text
+    # What is never promoted here is not promoted there either.
+    branches = "select array_agg(branch order by version) from pilotis.web_deployments where app_id = $1"
+    assert await run_sql(copy.server, branches, UUID(copy.app_id)) == [None, "pr-17"]
     async with stale_node(copy.server) as services:
         await _check_secrets(shop, services, UUID(copy.app_id))
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
+
 from pilotis.apps.feature import AppsFeature
+from pilotis.apps.types import BranchName
 from pilotis.feature import Feature, HostArea
 from pilotis.floor import Floor
 from pilotis.hosting.endpoints import (
@@ -52,8 +56,9 @@ class HostingFeature(Feature, frozen=True, kw_only=True, eq=False):
         "web_deployments": Copied(
             part="files",
             columns="deployment_id storage_id version status source target base_id manifest_hash file_count total_size"
-            " uploaded_size added changed removed message warnings created_at ready_at production_until",
+            " uploaded_size added changed removed message warnings created_at ready_at production_until branch",
             replaced={"actor_kind": "operator"},
+            checks={"branch": partial(msgspec.convert, type=BranchName)},
             where="t.status = 'ready'",
         ),
         "web_files": Copied(
