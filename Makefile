@@ -9,13 +9,16 @@ LOUD := --verbose --progress-bar off
 SHOWN := sed -n 's/^Collecting \([^ =]*\)==\([^ ]*\).*/  \1 \2/p; s/^Installing collected packages.*/  Unpacking .../p'
 ARGS ?=
 
-.PHONY: serve test check format lock bench clean
+.PHONY: serve test test-all format lock bench clean
 
 serve: $(VENV)/.installed
 	@exec $(BIN)/pilotis serve $(ARGS)
 
 test: $(VENV)/.installed-dev
 	@sh tests/run-all.sh $(ARGS)
+
+test-all: $(VENV)/.installed-dev
+	@TEST_ALL=1 sh tests/run-all.sh $(ARGS)
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

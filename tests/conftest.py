@@ -67,9 +67,8 @@ sys.modules["sniffio"] = None  # type: ignore[assignment]
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--database-url", help="run on fresh databases beside this one, in place of embedded ones")
     parser.addoption("--failures", metavar="FILE", help="append the names of failed tests to the file")
-    parser.addoption("--longest-first", action="store_true", help="distribute files by `tests/longest_first.py`")
-    parser.addoption("--record-durations", action="store_true", help="rewrite `tests/durations.json`")
     parser.addoption("--again", metavar="FILE", help="append to this file those of them that may run once more")
+    longest_first.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:

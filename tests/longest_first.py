@@ -6,6 +6,9 @@ that mostly waits runs beside others, one that computes does not. `durations.jso
 with `--record-durations` rewrites it. The files of `PARTS` are divided. Tests marked `alone` run at the end, in the
 only process that is left.
 
+With `--budget` a run of all tests does as much as its seconds hold: every file that costs little, and of the others
+those that changed and those whose turn it is.
+
 How it fits into xdist: what a process collects, and the scheduler sees, are `Unit`s instead of tests. Running a unit
 collects and runs its tests.
 """
@@ -14,13 +17,16 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from xdist.workermanage import WorkerController
+
+from tests.whole import SEED, WHOLE
 
 DURATIONS = Path(__file__).with_name("durations.json")
 PARTS = {
@@ -32,6 +38,8 @@ PARTS = {
 
 _CAPACITY = 1.5
 """Processors that the running units may use together, for each that there is: they do not use them all the time."""
+_CHEAP = 3.0
+"""Seconds of a processor: a file that takes no more is always run, since most faults a second are found there."""
 _IDLE, _IDLE_INDEX = "end of a process", 0
 _ALONE = "alone"
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -68,6 +76,31 @@ def write_durations(measured: dict[str, Duration]) -> None:
         if (root / unit.partition("::")[0]).exists()
     ]
     DURATIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+class Budget(NamedTuple):
+    """Seconds of processors that a run's units may take together, by the durations; and the files that come first."""
+
+    seconds: float
+    changed: Collection[str] = ()
+
+    def chosen(self, units: Sequence[str], durations: dict[str, Duration], seed: str) -> set[str]:
+        """Return the units that are run.
+
+        A unit that costs little always is, and so is a file without a duration. What they leave goes to files that
+        changed, then to the others in an order that follows from the seed: with each commit it is the turn of others.
+        """
+        cheap = {unit for unit in units if unit not in durations or durations[unit].processor <= _CHEAP}
+        dear = sorted(set(units) - cheap)
+        random.Random(seed).shuffle(dear)
+        dear.sort(key=lambda unit: unit.partition("::")[0] not in self.changed)
+        left = self.seconds - sum(durations.get(unit, UNKNOWN).processor for unit in cheap)
+        chosen = cheap
+        for unit in dear:
+            if durations[unit].processor <= left:
+                left -= durations[unit].processor
+                chosen.add(unit)
+        return chosen
 
 
 # In each process: units in place of tests.
@@ -219,13 +252,16 @@ def _tree(root: int) -> Iterator[Path]:
 class Scheduler:
     """What xdist asks for work (`xdist.scheduler.protocol.Scheduling`)."""
 
-    def __init__(self, durations: dict[str, Duration], cores: int) -> None:
+    def __init__(self, durations: dict[str, Duration], cores: int, budget: Budget | None = None) -> None:
         self._durations = durations
         self._cores = cores
+        self._budget = budget
         self._running: dict[WorkerController, str | None] = {}
         self._indices: dict[WorkerController, dict[str, int]] = {}
         self._waiting: list[str] | None = None
         self._alone: list[str] = []
+        self.left: list[str] = []
+        """Units that are left to other runs."""
 
     @property
     def nodes(self) -> list[WorkerController]:
@@ -256,6 +292,10 @@ class Scheduler:
         self._indices[node] = {unit: index for index, unit in enumerate(collection)}
         if self._waiting is None:
             units = sorted(collection[_IDLE_INDEX + 1 :], key=self._duration, reverse=True)
+            if self._budget:
+                chosen = self._budget.chosen(units, self._durations, SEED)
+                self.left = [unit for unit in units if unit not in chosen]
+                units = [unit for unit in units if unit in chosen]
             self._alone = [unit for unit in units if unit.endswith(f"::{_ALONE}")]
             self._waiting = [unit for unit in units if unit not in self._alone]
 
@@ -319,17 +359,25 @@ class Scheduler:
 
 
 class Controller:
-    """Makes the scheduler, and records the durations."""
+    """Makes the scheduler, records the durations, and tells what was left to other runs."""
 
     def __init__(self, config: pytest.Config) -> None:
         # A part of a file says nothing about the whole.
         chosen = config.getoption("-k") or config.getoption("-m") or any("::" in name for name in config.args)
         self._record = config.getoption("--record-durations") and not chosen
         self._measured: dict[str, Duration] = {}
+        self._scheduler: Scheduler | None = None
+        # Whoever names tests wants those.
+        is_all = not config.option.file_or_dir and not chosen and not WHOLE
+        cores = os.cpu_count() or 1
+        seconds, changed = config.getoption("--budget"), config.getoption("--changed")
+        self._budget = Budget(seconds * cores, set(changed.split())) if seconds and is_all else None
+        self._cores = cores
 
     @pytest.hookimpl
     def pytest_xdist_make_scheduler(self) -> Scheduler:
-        return Scheduler(read_durations(), os.cpu_count() or 1)
+        self._scheduler = Scheduler(read_durations(), self._cores, self._budget)
+        return self._scheduler
 
     @pytest.hookimpl
     def pytest_testnodedown(self, node: Any) -> None:
@@ -340,6 +388,23 @@ class Controller:
     def pytest_sessionfinish(self) -> None:
         if self._record:
             write_durations(self._measured)
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._scheduler and (left := self._scheduler.left):
+            terminalreporter.section("left to other runs")
+            files = len({unit.partition("::")[0] for unit in left})
+            terminalreporter.write(f"{files} files whose turn comes with other commits; `make test-all` runs all.\n")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options of the command line."""
+    parser.addoption("--longest-first", action="store_true", help="distribute files by `tests/longest_first.py`")
+    parser.addoption("--record-durations", action="store_true", help="rewrite `tests/durations.json`")
+    parser.addoption(
+        "--budget", type=float, metavar="SECONDS", help="of each processor, that a run of all tests may take"
+    )
+    parser.addoption("--changed", default="", metavar="FILES", help="those that such a run does before others")
 
 
 def configure(config: pytest.Config) -> None:

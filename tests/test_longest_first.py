@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.longest_first import Duration, Scheduler
+from tests.longest_first import UNKNOWN, Budget, Duration, Scheduler
 from tests.waiting import PATIENCE
 
 CONFTEST = """
@@ -15,8 +15,7 @@ from tests import longest_first
 longest_first.PARTS["test_many.py"] = 3
 
 def pytest_addoption(parser):
-    parser.addoption("--longest-first", action="store_true")
-    parser.addoption("--record-durations", action="store_true")
+    longest_first.add_options(parser)
 
 def pytest_configure(config):
     longest_first.configure(config)
@@ -100,8 +99,8 @@ DURATIONS = {
 }
 
 
-def scheduled(cores: int, processes: int) -> tuple[Scheduler, list[Process]]:
-    scheduler, nodes = Scheduler(DURATIONS, cores), [Process() for _ in range(processes)]
+def scheduled(cores: int, processes: int, budget: Budget | None = None) -> tuple[Scheduler, list[Process]]:
+    scheduler, nodes = Scheduler(DURATIONS, cores, budget), [Process() for _ in range(processes)]
     for node in nodes:
         scheduler.add_node(node)
     for node in nodes:
@@ -155,3 +154,25 @@ def test_a_process_that_dies_takes_its_file_along_and_no_other():
     for node in (replacing, nodes[1], replacing):
         finish(scheduler, node)
     assert sorted(names(nodes[1]) + names(replacing)) == ["a::all", "b::all", "c::all"]
+
+
+def test_a_budget_holds_what_is_cheap_and_new_then_what_changed_then_what_has_its_turn():
+    durations = {"cheap::all": Duration(9, 2), "changed::1/2": Duration(9, 30)} | {
+        f"dear{number}::all": Duration(40, 40) for number in range(10)
+    }
+    units = [*durations, "new::all"]
+    budget = Budget(2 + 30 + UNKNOWN.processor + 130, {"changed"})
+    turns = [budget.chosen(units, durations, str(seed)) for seed in range(40)]
+    for chosen in turns:
+        assert {"cheap::all", "changed::1/2", "new::all"} < chosen
+        assert len(chosen) == 3 + 3
+    assert turns[0] != turns[1]
+    assert set().union(*turns) == {*units}, "each has its turn"
+    assert budget.chosen(units, durations, "7") == turns[7]
+
+
+def test_what_a_budget_leaves_out_is_told_and_not_run():
+    scheduler, nodes = scheduled(cores=4, processes=4, budget=Budget(3 + 20 + UNKNOWN.processor))
+    ran = [name for node in nodes for name in names(node)]
+    assert {"d::all"} < {*scheduler.left}
+    assert {*UNITS[1:]} - {*scheduler.left} == {*ran, "a::alone"}

@@ -7,7 +7,8 @@ number of its next window, and a window with a violation is played again by the 
 
 `upgrade` replaces nodes of an earlier commit one after another, with kills between. `takeover` measures how long the
 work of a killed node waits, `restore` restores a server to moments out of its history, `overload` sends five times as
-much as a server can do. The report is written as it goes; the status is 1 if a checker found anything.
+much as a server can do, `soak` lets clients work without faults and finds what grows. The report is written as it goes;
+the status is 1 if a checker found anything.
 """
 
 import argparse
@@ -24,14 +25,14 @@ from typing import Any
 
 import msgspec
 
-from tests.cluster import faults, overload, restore, takeover
+from tests.cluster import faults, overload, restore, soak, takeover
 from tests.cluster.campaign import Campaign, versions
 from tests.cluster.cluster import LEASE_SECONDS, Cluster
 from tests.conftest import first_console_user, new_app
 from tests.support import Server
 
 _WINDOWS = {"kills": faults.KILLS, "faults": faults.FAULTS}
-CAMPAIGNS = (*_WINDOWS, "overload", "restore", "takeover", "upgrade")
+CAMPAIGNS = (*_WINDOWS, "overload", "restore", "soak", "takeover", "upgrade")
 _UPGRADE = [faults.kill_node, *[faults.upgrade_node, faults.kill_node, faults.kill_postgres] * 3]
 _ROUNDS = 10
 """In a window: what a checker finds, one of so many faults has caused."""
@@ -56,9 +57,14 @@ def main(arguments: list[str]) -> int:
         parser.error("name --rounds or --hours.")
     if options.campaign == "faults" and shutil.which("faketime") is None:
         parser.error("there is no faketime, by which clocks go wrong; `apt-get install faketime` brings it.")
-    kind = {"overload": _overload, "restore": _restore, "takeover": _take_over, "upgrade": _upgrade}.get(
-        options.campaign, _disturb
-    )
+    others = {
+        "overload": _overload,
+        "restore": _restore,
+        "soak": _soak,
+        "takeover": _take_over,
+        "upgrade": _upgrade,
+    }
+    kind = others.get(options.campaign, _disturb)
     violations = asyncio.run(kind(options, time.monotonic() + options.hours * 3600))
     _say(f"{violations} violations; the report is {options.report}")
     return int(violations > 0)
@@ -115,6 +121,24 @@ async def _take_over(options: argparse.Namespace, end: float) -> int:
             _write(options, {"lease_seconds": LEASE_SECONDS, "found": found})
         await experiment.close()
     return sum(one.status != "completed" or one.seconds > LEASE_SECONDS + 2 for one in found)
+
+
+async def _soak(options: argparse.Namespace, end: float) -> int:
+    violations = 0
+    async with Cluster.running() as cluster:
+        campaign = Campaign("soak", options.seed, cluster, {})
+        await campaign.prepare()
+        experiment = soak.Experiment(cluster, campaign)
+        while len(experiment.found.samples) < (options.rounds or math.inf) and time.monotonic() < end:
+            findings = await experiment.minute(options.first + len(experiment.found.samples))
+            violations += len(findings)
+            _say(f"{experiment.found.samples[-1]}" + "".join(f"\n  {finding}" for finding in findings))
+            _write(options, {"work": campaign.report, "found": experiment.found})
+        found = experiment.judge()
+        _write(options, {"work": campaign.report, "found": found})
+        await campaign.close()
+    _say("\n".join([f"an hour: {found.slopes}", *found.findings]))
+    return violations + len(found.findings)
 
 
 async def _restore(options: argparse.Namespace, end: float) -> int:
