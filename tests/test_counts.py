@@ -13,11 +13,13 @@ from uuid import UUID
 
 import asyncpg
 import httpx
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pilotis.data.rows import counts
+from pilotis.data.rows.feature import RowsFeature
 from pilotis.data.rows.query import compile_query
 from pilotis.data.rows.statements import Statements
 from pilotis.data.rows.table import PreparedTable
@@ -25,12 +27,14 @@ from pilotis.data.rows.types import Query
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import everything
 from pilotis.data.tables.schema import TableSchema
+from pilotis.data.tables.store import delete_counts
 from pilotis.db.pool import Database
+from pilotis.http.api.principals import AppUser, Role, UserInfo
 from pilotis.kit.ids import uuid7_text
 from pilotis.limits import Limits
-from tests.background import paused
 from tests.conftest import PASSWORD, new_app
 from tests.database import connect, connection_to, second_node
+from tests.services import stale_node
 from tests.support import App, Server
 from tests.waiting import PATIENCE, until
 from tests.whole import times
@@ -97,13 +101,6 @@ async def table(app: App) -> Table:
 async def connection(server: Server) -> AsyncIterator[asyncpg.Connection]:
     async with connection_to(server) as made:
         yield made
-
-
-@pytest.fixture(autouse=True)
-async def nobody_else_folds(server: Server) -> AsyncIterator[None]:
-    """Keep the server from folding by itself: of two who fold at once, one leaves it to the other."""
-    async with connection_to(server) as made, paused(made, "row_counts.fold"):
-        yield
 
 
 @asynccontextmanager
@@ -340,7 +337,7 @@ async def test_the_row_count_is_exact_after_kill_9_of_the_server(own_app: App):
     async with connection_to(server) as connection:
 
         async def only_living_backends_have_slots() -> bool:
-            await counts.fold_all(connection)
+            await counts.fold(connection, table.schema.app_id)
             living = {row["pid"] for row in await connection.fetch("select pid from pg_stat_activity")}
             return set(await table.slots(connection)) <= living | {0}
 
@@ -438,16 +435,63 @@ async def test_only_slots_of_ended_backends_are_folded(table: Table, connection:
     assert await table.check() == 4
 
 
-async def test_folding_passes_over_what_is_gone(app: App, table: Table, connection: asyncpg.Connection):
-    other = await Table.make(app)
-    await table.insert(connection, 1)
-    await other.insert(connection, 1)
-    await connection.execute(f"drop table {table.schema.physical}")
-    await connection.execute("delete from pilotis.tables where table_id = $1", table.schema.table_id)
-    await counts.fold(connection, table.schema.app_id, EVERY_SLOT)
-    assert await table.slots(connection) == {}
-    assert await other.slots(connection) == {0: 1}
+async def test_folding_passes_over_an_app_that_is_gone(connection: asyncpg.Connection):
     await counts.fold(connection, UUID(int=1))
+
+
+async def test_a_purge_waits_for_a_fold_that_may_insert_what_it_deletes(table: Table, connection: asyncpg.Connection):
+    await table.insert(connection, 1)
+    async with connection_to(table.app.server) as folder, connection_to(table.app.server) as purger:
+        async with folder.transaction():
+            await counts.fold(folder, table.schema.app_id, EVERY_SLOT)
+            deleting = asyncio.create_task(delete_counts(purger, table.schema))
+            pid = purger.get_server_pid()
+            waits = "select wait_event_type = 'Lock' from pg_stat_activity where pid = $1"
+            await until(lambda: connection.fetchval(waits, pid))
+        await deleting
+    assert await table.slots(connection) == {}
+
+
+async def ended(connection: asyncpg.Connection, table: Table) -> None:
+    """Give a table the slots of two backends that have ended."""
+    insert = f"insert into {table.schema.counts} (table_id, slot, rows) values ($1, -1, 5), ($1, -2, -5)"
+    await connection.execute(insert, table.schema.table_id)
+
+
+async def test_a_process_folds_the_counts_of_the_apps_that_it_writes_to(
+    app: App, other_app: App, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(counts, "FOLD_SECONDS", 0.05)
+    written, left = await Table.make(app), await Table.make(other_app)
+    async with stale_node(app.server) as services:
+        folding = services.features.get(RowsFeature).counts
+        principal = AppUser(
+            await services.apps.by_id(UUID(app.app_id)), UserInfo(UUID(int=0), "owner@example.com", None), Role.OWNER
+        )
+        for number in range(2):
+            for table in (written, left):
+                await ended(connection, table)
+            made = await services.rows.create(principal, written.schema.table_id, msgspec.Raw(b'{"n":%d}' % number))
+
+            async def folded() -> bool:
+                return not {-1, -2} & (await written.slots(connection)).keys()
+
+            await until(folded)
+            assert {-1, -2} <= (await left.slots(connection)).keys(), "nothing was written there"
+            await connection.execute(f"delete from {left.schema.counts}")
+        # A delete is a write, too, and what a lost database left undone is done with the next one.
+        await folding.stop()
+        await ended(connection, written)
+        row_id = UUID(json.loads(made)["id"])
+        await services.rows.delete(principal, written.schema.table_id, row_id)
+        monkeypatch.setattr(services.database, "_direct_arguments", {"host": "/nowhere"})
+        await folding.fold()
+        assert {-1, -2} <= (await written.slots(connection)).keys()
+        monkeypatch.undo()
+        await folding.fold()
+        assert await folded()
+        await folding.stop()
+    assert await written.check() == 1
 
 
 @pytest.mark.without_citus("the plan is that of another node")

@@ -66,7 +66,6 @@ async def test_the_trash_is_kept_for_7_days(app: App, node: Node, connection: as
     audited = "select actor_kind from pilotis.audit_log where app_id = $1 and action like '%.purge'"
     assert [row["actor_kind"] for row in await connection.fetch(audited, app.app_id)] == ["system", "system"]
     await app.row(with_columns, {"c": 1})
-    await run(node, "row_counts.fold")
     assert await row_count(connection, app, old) is None
 
 
@@ -84,7 +83,6 @@ async def test_the_trash_of_a_deleted_app_hinders_nothing(
     await run(node, "trash.purge")
     await connection.execute("update pilotis.apps set deleted_at = now() where app_id = $1", app.app_id)
     await run(node, "trash.purge")
-    await run(node, "row_counts.fold")
     left = "select count(*) from pilotis.tables where dropped_at is not null and app_id = $1"
     assert await connection.fetchval(left, app.app_id) == 1
     assert await connection.fetchval(left, other_app.app_id) == 0

@@ -3,6 +3,7 @@
 On a database without Citus the first test stands in for the cluster: it looks at the functions that updates call.
 """
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from pilotis.data.rows.types import DeleteWhere
 from pilotis.data.tables import ddl
 from pilotis.db import sharding
 from pilotis.http.api.principals import AppUser, Role, UserInfo
-from tests import databases
+from tests import commands, databases
 from tests.backstage import run_sql
 from tests.database import connection_to
 from tests.events.listening import target
@@ -274,14 +275,44 @@ async def test_on_citus_an_app_is_moved_to_another_node_while_it_is_used(app: Ap
     before = await run_sql(app.server, at, schema)
     other = "select nodeport from pg_dist_node where shouldhaveshards and nodeport <> $1 limit 1"
     after = await run_sql(app.server, other, before)
-    move = "select citus_schema_move($1::text::regnamespace, nodename, nodeport, 'block_writes') from pg_dist_node"
-    await run_sql(app.server, f"{move} where nodeport = $2", schema, after)
+    done = await commands.run_beside(
+        "app", "move", app.app_id, "--to", f"localhost:{after}", "--block-writes", "--json", *app.server.place
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "app_id": app.app_id,
+        "node": f"localhost:{after}",
+        "before": f"localhost:{before}",
+    }
     assert await run_sql(app.server, at, schema) == after
     path = f"/v1/public/tables/{table_id}/data/{row['id']}"
     async with app.client() as client:
         changed = await client.patch(path, json={"data": {"age": {"$inc": 1}}})
         assert changed.status_code == 200, changed.text
         assert (await client.get(path)).json()["data"] == row["data"] | {"age": 37}
+
+
+@pytest.mark.with_citus
+async def test_on_citus_an_app_is_moved_from_the_coordinator_and_to_no_unknown_node(app: App):
+    await app.table(SCHEMA)
+    schema = f"app_{UUID(app.app_id).hex}"
+    await run_sql(app.server, "select citus_schema_undistribute($1::text::regnamespace)", schema)
+    to = await run_sql(app.server, "select nodeport from pg_dist_node where shouldhaveshards limit 1")
+    arguments = ["app", "move", app.app_id, "--block-writes", *app.server.place, "--to"]
+    refused = await commands.run_beside(*arguments, "elsewhere")
+    assert refused.returncode == 2
+    assert f"localhost:{to}" in refused.stderr, "the nodes are named"
+    moved = await commands.run_beside(*arguments, f"localhost:{to}")
+    assert moved.stdout == f"The app was on the coordinator and is on localhost:{to}.\n", moved.stderr
+    again = await commands.run_beside(*arguments, f"localhost:{to}")
+    assert again.stdout == f"The app is on localhost:{to} already.\n"
+
+
+@pytest.mark.without_citus("it is about a database that has no other node")
+async def test_without_citus_no_app_is_moved(app: App):
+    refused = await commands.run_beside("app", "move", app.app_id, "--to", "worker-2", *app.server.place)
+    assert refused.returncode == 1
+    assert "has no Citus" in refused.stderr
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
-"""`pilotis app`: creating, listing, exporting, importing and cloning apps."""
+"""`pilotis app`: creating, listing, exporting, importing, cloning and moving apps."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,14 @@ from pilotis.cli.passphrases import passphrase_option, read_passphrase
 if TYPE_CHECKING:
     from pilotis.archive.types import Imported
     from pilotis.cli.session import Session
+    from pilotis.db.sharding import Node
 
 _LONGEST_NAME = 100
 
 
 @click.group()
 def app() -> None:
-    """Create, list, export, import and clone apps, and give them plans."""
+    """Create, list, export, import, clone and move apps, and give them plans."""
 
 
 @command(app)
@@ -126,6 +127,33 @@ def clone(place: Place, app_id: UUID, name: str, owner: str | None) -> Outcome:
         return _imported(place.run(work))
 
 
+@command(app)
+@click.argument("app_id", type=click.UUID, metavar="APP", help="The app's id.")
+@click.option("--to", metavar="NODE", required=True, help="The node: its host, or host:port, as Citus knows it.")
+@click.option("--block-writes", is_flag=True, help="Let writes to the app wait: for nodes without logical replication.")
+async def move(on: Session, app_id: UUID, to: str, block_writes: bool) -> Outcome:
+    """Move an app's tables to another node of Citus, while it is used."""
+    from asyncpg import PostgresError
+
+    from pilotis.db import sharding
+    from pilotis.serve.errors import CommandError
+
+    found = await on.apps.by_id(app_id)
+    schema = f"app_{found.app_id.hex}"
+    connection = await on.database.dedicated(name="app move", statement_seconds=0)
+    try:
+        node = _node(await sharding.nodes_for_schemas(connection), to)
+        before = await sharding.node_of(connection, schema)
+        await sharding.move_schema(connection, schema, node, blocks_writes=block_writes)
+    except PostgresError as error:
+        raise CommandError(f"Citus does not move the app: {error}.") from error
+    finally:
+        await connection.close()
+    fields = {"app_id": app_id, "node": str(node), "before": str(before) if before else None}
+    text = f"The app was on {before or 'the coordinator'} and is on {node}."
+    return Outcome(fields, [f"The app is on {node} already." if before == node else text])
+
+
 @command(app, name="archive-schedule")
 @click.argument("app_id", type=click.UUID, metavar="APP", help="The app's id.")
 @click.option("--cron", metavar="TIMES", help="When: minute, hour, day, month, weekday, such as '30 2 * * *'.")
@@ -188,6 +216,21 @@ def require_name(name: str) -> None:
     """Raise a usage error for a name that no app can have."""
     if not 1 <= len(name) <= _LONGEST_NAME or "\0" in name:
         raise click.BadParameter(f"a name has 1 to {_LONGEST_NAME} characters", param_hint="NAME")
+
+
+def _node(nodes: Sequence[Node], named: str) -> Node:
+    """Return the node that somebody names by its host, or by host and port."""
+    from pilotis.serve.errors import CommandError
+
+    if not nodes:
+        raise CommandError(
+            "The database has no Citus, and so no other node. `pilotis app export` moves an app as a file."
+        )
+    found = [node for node in nodes if named in {node.host, str(node)}]
+    if len(found) != 1:
+        listed = ", ".join(map(str, nodes))
+        raise click.BadParameter(f"{named} is not one of the nodes {listed}", param_hint="--to")
+    return found[0]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NamedTuple
 
 import asyncpg
 from asyncpg import Connection
@@ -14,6 +15,16 @@ NODE_PARAMETERS = {"jit": "off", "pg_trgm.word_similarity_threshold": "0.4"}
 
 IS_SHARDED = "select true from pg_extension where extname = 'citus'"
 """Whether the database has Citus; null if not."""
+
+
+class Node(NamedTuple):
+    """A node of Citus that schemas can be on, by the address at which the other nodes reach it."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 async def distribute_new_schemas(connection: Connection, distribute: bool) -> None:
@@ -72,6 +83,55 @@ async def lost_nodes(connection: Connection | TenantDatabase) -> list[str]:
         """
     )
     return [name for (name,) in rows]
+
+
+async def nodes_for_schemas(connection: Connection) -> list[Node]:
+    """Return the nodes that Citus puts schemas on; none without Citus."""
+    if not await connection.fetchval(IS_SHARDED):
+        return []
+    rows = await connection.fetch(
+        """
+        select nodename, nodeport from pg_dist_node
+        where isactive and shouldhaveshards and noderole = 'primary' order by nodename, nodeport
+        """
+    )
+    return [Node(*row) for row in rows]
+
+
+async def node_of(connection: Connection, schema: str) -> Node | None:
+    """Return the node that a schema is on; None for one that Citus has not distributed."""
+    row = await connection.fetchrow(
+        """
+        select p.nodename, p.nodeport from pg_dist_schema s
+        join pg_dist_partition t on t.colocationid = s.colocationid
+        join pg_dist_shard h on h.logicalrelid = t.logicalrelid
+        join pg_dist_placement l on l.shardid = h.shardid
+        join pg_dist_node p on p.groupid = l.groupid and p.noderole = 'primary'
+        where s.schemaid = $1::text::regnamespace limit 1
+        """,
+        schema,
+    )
+    return None if row is None else Node(*row)
+
+
+async def move_schema(connection: Connection, schema: str, to: Node, *, blocks_writes: bool) -> None:
+    """Move a schema to a node, and wait until it is there; one that is on the coordinator alone is distributed first.
+
+    The tables are copied by logical replication, and are locked for a moment at its end; with `blocks_writes`, writes
+    wait all the time, and the nodes need no `wal_level = logical`. The connection must not bound its statements. Raises
+    `asyncpg.PostgresError` for what Citus refuses.
+    """
+    if await node_of(connection, schema) is None:
+        await connection.execute("select citus_schema_distribute($1::text::regnamespace)", schema)
+    if await node_of(connection, schema) != to:
+        mode = "block_writes" if blocks_writes else "force_logical"
+        await connection.execute(
+            "select citus_schema_move($1::text::regnamespace, $2, $3, $4::citus.shard_transfer_mode)",
+            schema,
+            to.host,
+            to.port,
+            mode,
+        )
 
 
 def schema_bytes(database: Database, schema: str) -> str:

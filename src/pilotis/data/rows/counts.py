@@ -9,32 +9,89 @@ Folding locks slots and moves their content in one statement, so it is exact eve
 ended backends, for which no connection waits. It skips locked slots, and waits only for slot 0, which only folding
 touches, one fold at a time in each app; so it cannot deadlock with a writer. A backend that has just received the
 process id of an ended one waits until the statement is done.
+
+Each process folds those of the apps whose rows it has written: a server may have a hundred thousand apps of which few
+are written to. What a process leaves behind when it ends is folded after the app's next write.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import UUID
 
 import asyncpg
 from asyncpg import Connection
 
-# Separate statements: on Citus, the row counts of an app may be on another node than these tables.
+from pilotis.db.pool import Database
+from pilotis.kit.errors import PilotisError
+
+FOLD_SECONDS = 300.0
+"""How long after a write the row counts of its app are folded."""
+_STATEMENT_SECONDS = 30.0
+_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+# A separate statement: on Citus, the row counts of an app may be on another node.
 _LIVING = "select coalesce(array_agg(pid), '{}') from pg_stat_activity where pid is not null"
-_PURGED = """
-    select coalesce(array_agg(id), '{}') from unnest($2::uuid[]) as stored (id)
-    where not exists (select from pilotis.tables t where t.app_id = $1 and t.table_id = id)
-"""
 
 
-async def fold_all(connection: Connection) -> None:
-    """Fold the row counts of every app, each in a transaction of its own."""
-    for row in await connection.fetch("select app_id from pilotis.apps where deleted_at is null order by app_id"):
-        await fold(connection, row["app_id"])
+class Folding:
+    """Folds the row counts of the apps whose rows this process writes, some minutes after."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._written: set[UUID] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def written(self, app_id: UUID) -> None:
+        """Note that rows of an app were written."""
+        self._written.add(app_id)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FOLD_SECONDS, self._start)
+
+    async def fold(self) -> None:
+        """Fold the row counts of all apps written to so far; what fails is tried again with the next ones."""
+        apps, self._written = self._written, set()
+        try:
+            connection = await self._database.dedicated(name="row counts", statement_seconds=_STATEMENT_SECONDS)
+        except (*_FAILURES, PilotisError):
+            self._written |= apps
+            return
+        try:
+            living = await connection.fetchval(_LIVING)
+            for app_id in list(apps):
+                # With Citus, the node of one app may be lost, and those of others there.
+                with suppress(*_FAILURES):
+                    await fold(connection, app_id, living)
+                    apps.remove(app_id)
+        except _FAILURES:
+            return
+        finally:
+            self._written |= apps
+            connection.terminate()
+
+    async def stop(self) -> None:
+        """Fold no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        await self.fold()
+        self._timer = None
+        for app_id in list(self._written)[:1]:
+            self.written(app_id)
 
 
 async def fold(connection: Connection, app_id: UUID, spared: Sequence[int] | None = None) -> None:
-    """Fold slots of an app's row counts into slot 0, and delete the row counts of tables that no longer exist.
+    """Fold slots of an app's row counts into slot 0.
 
     `spared` are the slots to skip, by default those of live backends. Does nothing while another fold runs, or if the
     app no longer exists.
@@ -43,19 +100,10 @@ async def fold(connection: Connection, app_id: UUID, spared: Sequence[int] | Non
     try:
         async with connection.transaction():
             if await connection.fetchval("select pg_try_advisory_xact_lock(hashtextextended($1, 0))", counts):
-                await _forget_purged(connection, app_id, counts)
                 living = await connection.fetchval(_LIVING) if spared is None else spared
                 await connection.execute(_fold(counts), living)
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         return
-
-
-async def _forget_purged(connection: Connection, app_id: UUID, counts: str) -> None:
-    # In this order: a table was in the catalogue before its row counts became visible.
-    counted = await connection.fetchval(f"select array_agg(distinct table_id) from {counts}")
-    purged = await connection.fetchval(_PURGED, app_id, counted or [])
-    if purged:
-        await connection.execute(f"delete from {counts} where table_id = any($1)", purged)
 
 
 def _fold(counts: str) -> str:

@@ -6,6 +6,7 @@ from pilotis.apps.feature import AppsFeature
 from pilotis.data.indexes.feature import IndexesFeature
 from pilotis.data.rows.arrivals import Arrivals
 from pilotis.data.rows.batches import Batches
+from pilotis.data.rows.counts import Folding
 from pilotis.data.rows.departures import Departures
 from pilotis.data.rows.endpoints import KeyedRowEndpoints, RowEndpoints, RuleTestEndpoints
 from pilotis.data.rows.events import EVENT_TYPES
@@ -14,7 +15,6 @@ from pilotis.data.rows.rule_tests import RuleTests
 from pilotis.data.rows.service import Rows
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rows.table import PreparedTables
-from pilotis.data.rows.tasks import periodic
 from pilotis.data.rows.upserting import Upserts
 from pilotis.data.rules.feature import RulesFeature
 from pilotis.data.tables.feature import TablesFeature
@@ -33,6 +33,7 @@ class RowsFeature(Feature, frozen=True, kw_only=True, eq=False):
     batches: Batches
     prepared_tables: PreparedTables
     statistics: TableStatistics
+    counts: Folding
 
 
 def feature(
@@ -44,7 +45,7 @@ def feature(
     apps: AppsFeature,
 ) -> RowsFeature:
     """Return the feature."""
-    statistics = TableStatistics(floor.database)
+    statistics, counts = TableStatistics(floor.database), Folding(floor.database)
     prepared = PreparedTables(
         floor.database,
         tables.tables,
@@ -52,6 +53,7 @@ def feature(
         indexes.uses,
         rules.durations,
         statistics,
+        counts,
         floor.events.committed,
         members.members.nickname,
         floor.extensions,
@@ -65,16 +67,21 @@ def feature(
     arrivals = Arrivals(floor.database, tables.tables, prepared, apps.settings.stored)
     members.members.arrivals.attach(arrivals.making)
     apps.settings.attach_rows(arrivals.check)
+
+    async def close() -> None:
+        await statistics.stop()
+        await counts.stop()
+
     return RowsFeature(
         name="rows",
         jobs=[departures.kind],
         endpoints=[RowEndpoints(rows, upserts), KeyedRowEndpoints(keyed), RuleTestEndpoints(rule_tests)],
-        periodic=periodic(floor.database),
         event_types=EVENT_TYPES,
-        close=statistics.stop,
+        close=close,
         rows=rows,
         rule_tests=rule_tests,
         batches=Batches(floor.database, prepared, rows, upserts, keyed),
         prepared_tables=prepared,
         statistics=statistics,
+        counts=counts,
     )

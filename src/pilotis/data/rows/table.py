@@ -19,6 +19,7 @@ from asyncpg import Connection, Record
 from pilotis.data.indexes import drop_blocking_index
 from pilotis.data.indexes.recorder import AccessRecorder
 from pilotis.data.rows import shared_reads
+from pilotis.data.rows.counts import Folding
 from pilotis.data.rows.emitting import CREATED
 from pilotis.data.rows.referring import (
     ReferenceNotFoundError,
@@ -364,7 +365,7 @@ class PreparedTable:
 
     def emitted(self) -> None:
         """After a committed write, start the event fan-out and wake the live subscriptions, if the table has any."""
-        if self._committed is not None and (self.schema.emits or self.schema.watched):
+        if self._committed is not None:
             self._committed(self.schema)
 
     async def insert(self, record: bytes) -> datetime | None:
@@ -761,6 +762,7 @@ class PreparedTables:
         uses: AccessRecorder | None = None,
         rule_durations: RuleDurations | None = None,
         statistics: TableStatistics | None = None,
+        counts: Folding | None = None,
         rows_emitted: Callable[[UUID], None] | None = None,
         nickname: Callable[[UUID, str], Awaitable[str | None]] | None = None,
         extensions: Extensions | None = None,
@@ -775,12 +777,15 @@ class PreparedTables:
         self._uses = uses
         self._rule_durations = rule_durations
         self._statistics = statistics
+        self._counts = counts
 
     def on_logged(self, logged: Callable[[UUID], None]) -> None:
         """Call `logged` with an app's id whenever this process has committed changes to the app's log."""
         self._rows_logged = logged
 
     def _committed(self, table: TableSchema) -> None:
+        if self._counts is not None:
+            self._counts.written(table.app_id)
         if table.emits and self._rows_emitted is not None:
             self._rows_emitted(table.app_id)
         if table.watched and self._rows_logged is not None:

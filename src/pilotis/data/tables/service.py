@@ -475,14 +475,16 @@ class Tables:
         return await self.profile_table(app)
 
     async def purge(self, app_id: UUID, actor: Actor, table_id: UUID) -> None:
-        """Permanently delete a table in the trash; `pilotis.data.rows.counts` removes its row counts."""
+        """Permanently delete a table in the trash, with its row counts."""
 
         async def once() -> None:
             async with schema_transaction(self._database, app_id) as connection:
                 row = await store.lock_table(connection, app_id, table_id, trashed=True)
                 if row is None:
                     raise TableNotFoundError
-                await connection.execute(ddl.drop_table(store.table_schema(row)))
+                table = store.table_schema(row)
+                await connection.execute(ddl.drop_table(table))
+                await store.delete_counts(connection, table)
                 await store.delete_table(connection, app_id, table_id)
                 await record(connection, app_id, actor, "table.purge", table_id, title=row["title"])
 

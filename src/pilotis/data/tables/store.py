@@ -333,6 +333,15 @@ async def trash_table(connection: Connection, table: TableSchema) -> None:
     )
 
 
+async def delete_counts(connection: Connection, table: TableSchema) -> None:
+    """Delete the row counts of a table that is dropped, whose rows nobody writes any more.
+
+    It waits for `pilotis.data.rows.counts`, which may be about to insert one of what it has deleted.
+    """
+    await connection.execute("select pg_advisory_xact_lock(hashtextextended($1, 0))", table.counts)
+    await connection.execute(f"delete from {table.counts} where table_id = $1", table.table_id)
+
+
 async def delete_table(connection: Connection, app_id: UUID, table_id: UUID) -> None:
     """Delete a table with its columns from the catalogue, and the references of columns in the trash to it."""
     await connection.execute(
