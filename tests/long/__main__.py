@@ -6,10 +6,10 @@ subject `pictures` is run once: every screen in both themes, both languages and 
 Firefox and WebKit beside Chromium, `https`: certificates from Pebble, `keys`: races and walks about unique keys,
 references and cursors, in numbers, `upgrades`: of nodes one after the other, and of PostgreSQL with a million rows,
 killed at twenty places, `requests`: twenty thousand that are generated from the OpenAPI document, and walks of those
-that follow one another, `apps`: a server with twenty thousand of them, `mutants`: whether a test fails for each condition that rules add to statements once it is
-taken away, and `whole`: all that is generated, repeated or built, of which `make test` does a part (`tests/whole.py`).
-`kills`, `faults`, `overload`, `restore`, `takeover` and `upgrade` are campaigns with options of their own
-(`tests/long/campaigns.py`).
+that follow one another, `apps`: a server with twenty thousand of them, `mutants`: whether a test fails for each
+condition that rules add to statements once it is taken away, and `whole`: all that is generated, repeated or built, of
+which `make test` does a part (`tests/whole.py`). `kills`, `faults`, `overload`, `restore`, `soak`, `takeover` and
+`upgrade` are campaigns with options of their own (`tests/long/campaigns.py`).
 """
 
 import argparse
