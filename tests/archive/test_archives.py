@@ -202,6 +202,34 @@ async def test_an_export_that_was_killed_leaves_no_archive_and_runs_again(shop: 
         assert ArchiveReader(file).whole("manifest.json", 1 << 20)
 
 
+async def test_an_archive_of_a_table_that_changes_meanwhile_begins_again(
+    server: Server, console: dict[str, str], tmp_path: Path
+):
+    app = new_app(server, console)
+    table_id = await app.table({"name": "string"})
+    await app.row(table_id, {"name": "x"})
+    table = f"app_{app.app_id.replace('-', '')}.t_{table_id.replace('-', '')}"
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query ilike $1"
+    archive = tmp_path / "a.pilotis"
+    async with connected(server) as connection, app.client(app.secret_key) as client:
+        async with connection.transaction():
+            await connection.execute(f"lock table {table} in access share mode")
+            column = {"name": "year", "data_type": "int"}
+            adding = asyncio.create_task(client.post(f"/v1/public/tables/{table_id}/columns", json=column))
+            await until(lambda: run_sql(server, waiting, "alter table%"))
+            words = ["app", "export", app.app_id, "--to", str(archive), *server.place]
+            exporting = asyncio.create_task(asyncio.to_thread(commands.run, *words))
+            await until(lambda: run_sql(server, waiting, "copy %"))
+        assert (await adding).is_success, adding.result().text
+        done = await exporting
+    assert done.returncode == 0, done.stderr
+    with archive.open("rb") as file:
+        manifest = json.loads(ArchiveReader(file).whole("manifest.json", 1 << 20))
+    (rows,) = [part for part in manifest["parts"] if part["name"].startswith("rows/")]
+    assert rows["rows"] == 1
+    assert len(rows["columns"]) == len(set(rows["columns"])) >= 2
+
+
 async def test_a_table_that_changes_while_it_is_archived_makes_no_half_archive(
     server: Server, console: dict[str, str], tmp_path: Path
 ):

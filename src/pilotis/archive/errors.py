@@ -29,6 +29,13 @@ class ArchiveInterruptedError(ConflictError):
     code = "ARCHIVE_INTERRUPTED"
 
 
+class SchemaChangedError(ArchiveInterruptedError):
+    """409 `ARCHIVE_INTERRUPTED`: the schema of a table changed while its rows were read."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(f"The schema of {title} changed while the archive was being written. Write it again.")
+
+
 class ArchiveNotFoundError(NotFoundError):
     """404: the app has no such archive, or it was deleted because there are newer ones."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -13,7 +14,7 @@ from asyncpg import Connection
 
 from pilotis.apps.service import Apps
 from pilotis.apps.types import BranchOf
-from pilotis.archive.errors import AppExistsError
+from pilotis.archive.errors import AppExistsError, SchemaChangedError
 from pilotis.archive.format import ArchiveWriter
 from pilotis.archive.reader import Reader, Wanted
 from pilotis.archive.types import WHOLE, Contents, Exported, Imported
@@ -22,6 +23,9 @@ from pilotis.http.api.principals import Actor
 from pilotis.kit.disk import DiskReserve
 from pilotis.kit.scratch import scratch
 from pilotis.security.audit.service import record
+
+_TRIES = 4
+"""How often an archive is begun: a schema that changes each time is being worked on."""
 
 
 class Archives:
@@ -41,8 +45,7 @@ class Archives:
         `ArchiveInterruptedError`.
         """
         await self._record(app_id, actor)
-        with ArchiveWriter(path) as archive:
-            return await Writer(self._sources, app_id, archive, passphrase, with_secrets=with_secrets).write()
+        return await self._write(app_id, lambda: ArchiveWriter(path), passphrase, with_secrets=with_secrets)
 
     async def write(
         self, app_id: UUID, path: Path, passphrase: str | None, *, with_secrets: bool, contents: Contents = WHOLE
@@ -51,10 +54,34 @@ class Archives:
 
         See `export`; raises `StorageFullError` besides.
         """
-        with ArchiveWriter(path, self._room.require) as archive:
-            return await Writer(
-                self._sources, app_id, archive, passphrase, with_secrets=with_secrets, contents=contents
-            ).write()
+        return await self._write(
+            app_id,
+            lambda: ArchiveWriter(path, self._room.require),
+            passphrase,
+            with_secrets=with_secrets,
+            contents=contents,
+        )
+
+    async def _write(
+        self,
+        app_id: UUID,
+        begin: Callable[[], ArchiveWriter],
+        passphrase: str | None,
+        *,
+        with_secrets: bool,
+        contents: Contents = WHOLE,
+    ) -> Exported:
+        """Write an archive, and begin again if a table's schema changes meanwhile, as background work may change it."""
+        tries = itertools.count(1)
+        while True:
+            try:
+                with begin() as archive:
+                    return await Writer(
+                        self._sources, app_id, archive, passphrase, with_secrets=with_secrets, contents=contents
+                    ).write()
+            except SchemaChangedError:
+                if next(tries) == _TRIES:
+                    raise
 
     async def _record(self, app_id: UUID, actor: Actor) -> None:
         async with self._sources.database.transaction(app_id) as connection:

@@ -15,7 +15,7 @@ from asyncpg import Connection
 from pilotis import __version__
 from pilotis.apps.service import AppNotFoundError
 from pilotis.archive import store
-from pilotis.archive.errors import ArchiveInterruptedError, ArchiveKeyError
+from pilotis.archive.errors import ArchiveInterruptedError, ArchiveKeyError, SchemaChangedError
 from pilotis.archive.format import MAC, MANIFEST, ArchiveWriter, GzipPart
 from pilotis.archive.sealing import Passphrase, signature
 from pilotis.archive.types import FORMAT, WHOLE, ArchivedApp, ArchivePart, Contents, Exported, Manifest
@@ -175,9 +175,7 @@ class Writer:
                 rows = -1
             # A table that was rewritten since the snapshot looks empty to it.
             if rows != table.row_count:
-                raise ArchiveInterruptedError(
-                    f"The schema of {table.title} changed while the archive was being written. Write it again."
-                )
+                raise SchemaChangedError(table.title)
             self._parts.append(await part.end(rows, table.columns))
 
     async def _copy_blobs(self, named: IO[bytes]) -> None:
