@@ -47,8 +47,7 @@ class Folding:
     def written(self, app_id: UUID) -> None:
         """Note that rows of an app were written."""
         self._written.add(app_id)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(FOLD_SECONDS, self._start)
+        self._arm()
 
     async def fold(self) -> None:
         """Fold the row counts of all apps written to so far; what fails is tried again with the next ones."""
@@ -73,21 +72,28 @@ class Folding:
 
     async def stop(self) -> None:
         """Fold no more."""
-        if self._timer is not None:
-            self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FOLD_SECONDS, self._start)
 
     def _start(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        await self.fold()
-        self._timer = None
-        for app_id in list(self._written)[:1]:
-            self.written(app_id)
+        try:
+            await self.fold()
+        finally:
+            # Only now: of two that fold at once, one leaves it to the other.
+            self._timer = None
+            if self._written:
+                self._arm()
 
 
 async def fold(connection: Connection, app_id: UUID, spared: Sequence[int] | None = None) -> None:
