@@ -125,7 +125,8 @@ async def _take_over(options: argparse.Namespace, end: float) -> int:
 
 async def _soak(options: argparse.Namespace, end: float) -> int:
     violations = 0
-    async with Cluster.running() as cluster:
+    # What is kept of sites would fill for hours, as it should.
+    async with Cluster.running(settings={"PILOTIS_SITES_CACHE_BYTES": "1000000"}) as cluster:
         campaign = Campaign("soak", options.seed, cluster, {})
         await campaign.prepare()
         experiment = soak.Experiment(cluster, campaign)

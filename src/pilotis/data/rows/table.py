@@ -122,8 +122,6 @@ class PreparedTable:
         self.cipher = ColumnCipher(schema, cipher) if cipher else None
         self.statements = Statements(schema, apart=database.is_sharded)
         self.statements_with_creators = Statements(schema, creators=True, apart=database.is_sharded)
-        self.new_rows = RowDecoder(schema.columns, in_keys=schema.texts_in_keys)
-        self.changes = RowDecoder(schema.columns, partial=True, in_keys=schema.texts_in_keys)
         self._database = database
         self._uses = uses
         self._rule_durations = rule_durations
@@ -186,6 +184,16 @@ class PreparedTable:
                 visible = None if visible is None else without_hidden_key(visible, column)
             found.append(Referring(column, self.schema.physical_of(reference.target), visible, referred))
         return found
+
+    @functools.cached_property
+    def new_rows(self) -> RowDecoder:
+        """What decodes new rows."""
+        return RowDecoder(self.schema.columns, in_keys=self.schema.texts_in_keys)
+
+    @functools.cached_property
+    def changes(self) -> RowDecoder:
+        """What decodes changes of rows."""
+        return RowDecoder(self.schema.columns, partial=True, in_keys=self.schema.texts_in_keys)
 
     def seen_by(self, visible: Visibility) -> PreparedTable:
         """Return the table as the caller sees it, for what only reads."""

@@ -7,6 +7,7 @@ fields left out. What msgspec types cannot express (numbers of either kind, date
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
@@ -136,6 +137,12 @@ _WORKS_ON = {
     "$merge": (ColumnType.OBJECT,),
 }
 _IS_OPERATOR = re.compile(rb"\$(inc|min|max|push|addToSet|pull|merge)\b")
+_Decoders = tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]
+_KEPT_DECODERS = 2000
+_decoders_made: dict[tuple[Any, ...], _Decoders] = {}
+"""The least recently used first."""
+_making = threading.Lock()  # Large bodies are decoded in threads.
+_FREE: _Decoders = json.decoder(dict[str, Any]), json.decoder(list[dict[str, Any]])
 _raw_fields = json.decoder(dict[str, msgspec.Raw])
 _operators = json.decoder(_Operators)
 
@@ -174,9 +181,7 @@ class RowDecoder:
         # What an operator takes is no value of the column yet.
         unchecked = [msgspec.structs.replace(column, checks=None) for column in columns]
         self._unchecked = RowDecoder(unchecked, partial=partial, in_keys=in_keys) if self._checked else self
-        row_type = _struct(self._columns, partial) if columns else dict[str, Any]
-        self._decoder = json.decoder(row_type)
-        self._list_decoder = json.decoder(list[row_type])  # type: ignore[valid-type]
+        self._decoder, self._list_decoder = _decoders(self._columns, partial)
 
     def decode_change(self, data: bytes | msgspec.Raw) -> Row:
         """Return a partial row in which an operator, such as `{"$inc": n}`, is a change; raises a 400 error."""
@@ -450,11 +455,35 @@ def kind_of(value: Any) -> str:
     return kinds.get(type(value), "a number")
 
 
+def _decoders(columns: dict[str, Column], partial: bool) -> _Decoders:
+    """Return the decoders of a row and of a list of rows, which tables of the same columns share.
+
+    Many apps have the same tables, and a type takes longer to make and to free than all else that a table needs.
+    """
+    if not columns:
+        return _FREE
+    key = (
+        partial,
+        *(
+            (key, column.name, column.type, column.required, column.default_maker, repr(column.default))
+            for key, column in columns.items()
+        ),
+    )
+    with _making:
+        found = _decoders_made.pop(key, None)
+        if found is None:
+            row_type = _struct(columns, partial)
+            found = json.decoder(row_type), json.decoder(list[row_type])  # type: ignore[valid-type]
+            if len(_decoders_made) >= _KEPT_DECODERS:
+                del _decoders_made[next(iter(_decoders_made))]
+        _decoders_made[key] = found
+        return found
+
+
 def _struct(columns: dict[str, Column], partial: bool) -> type[msgspec.Struct]:
-    fields = [_field(key, column, partial) for key, column in columns.items()]
     return msgspec.defstruct(
         "Row",
-        fields,
+        [_field(key, column, partial) for key, column in columns.items()],
         rename={key: column.name for key, column in columns.items()},
         forbid_unknown_fields=True,
         kw_only=True,
