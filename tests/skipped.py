@@ -11,7 +11,7 @@ _PACKAGES = {
     r"Chromium": "chromium-headless-shell fonts-noto-cjk",
     r"Firefox": "firefox-esr",
     r"WebKit": "webkit2gtk-driver xvfb",
-    r"npm|[Nn]ode": "nodejs npm",
+    r"npm|Node\b": "nodejs npm",
     r"sandbox|bwrap|bubblewrap|namespaces": "bubblewrap",
     r"PgBouncer": "pgbouncer (1.21 or newer)",
     r"PostgreSQL 15": "postgresql-15",
