@@ -208,19 +208,18 @@ async def test_an_archive_of_a_table_that_changes_meanwhile_begins_again(
     app = new_app(server, console)
     table_id = await app.table({"name": "string"})
     await app.row(table_id, {"name": "x"})
-    table = f"app_{app.app_id.replace('-', '')}.t_{table_id.replace('-', '')}"
-    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query ilike $1"
     archive = tmp_path / "a.pilotis"
     async with connected(server) as connection, app.client(app.secret_key) as client:
         async with connection.transaction():
-            await connection.execute(f"lock table {table} in access share mode")
-            column = {"name": "year", "data_type": "int"}
-            adding = asyncio.create_task(client.post(f"/v1/public/tables/{table_id}/columns", json=column))
-            await until(lambda: run_sql(server, waiting, "alter table%"))
+            # An archive reads teams, once it has its snapshot, before rows.
+            await connection.execute("lock table pilotis.teams in access exclusive mode")
             words = ["app", "export", app.app_id, "--to", str(archive), *server.place]
             exporting = asyncio.create_task(asyncio.to_thread(commands.run, *words))
-            await until(lambda: run_sql(server, waiting, "copy %"))
-        assert (await adding).is_success, adding.result().text
+            waits = "application_name = 'pilotis archive' and wait_event_type = 'Lock'"
+            await until(lambda: run_sql(server, f"select count(*) from pg_stat_activity where {waits}"))
+            column = {"name": "year", "data_type": "int"}
+            added = await client.post(f"/v1/public/tables/{table_id}/columns", json=column)
+            assert added.is_success, added.text
         done = await exporting
     assert done.returncode == 0, done.stderr
     with archive.open("rb") as file:
