@@ -138,7 +138,7 @@ _WORKS_ON = {
 }
 _IS_OPERATOR = re.compile(rb"\$(inc|min|max|push|addToSet|pull|merge)\b")
 _Decoders = tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]
-_KEPT_DECODERS = 2000
+_KEPT_DECODERS = 500
 _decoders_made: dict[tuple[Any, ...], _Decoders] = {}
 """The least recently used first."""
 _making = threading.Lock()  # Large bodies are decoded in threads.
