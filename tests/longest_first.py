@@ -38,7 +38,7 @@ PARTS = {
 
 _CAPACITY = 1.5
 """Processors that the running units may use together, for each that there is: they do not use them all the time."""
-_CHEAP = 3.0
+_CHEAP = 2.0
 """Seconds of a processor: a file that takes no more is always run, since most faults a second are found there."""
 _IDLE, _IDLE_INDEX = "end of a process", 0
 _ALONE = "alone"

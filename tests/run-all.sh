@@ -63,7 +63,7 @@ check_on_darwin() {
 }
 (check $bin/mypy; check check_on_darwin) >"$work/mypy" 2>&1 &
 # What one processor does in ten minutes, two of which share much of their work on most machines; the rest is the start.
-budget="--budget 420"
+budget="--budget 230"
 [ -z "${TEST_ALL:-}" ] || budget=
 changed=$(git diff --name-only HEAD~10 -- tests 2>/dev/null)
 # It counts files, not tests: a percentage would mean nothing.
