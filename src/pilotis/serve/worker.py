@@ -41,12 +41,7 @@ _TLS_CLOSE_SECONDS = 5.0
 _POSTGRES_PORT = 5432
 # How long the event loop waits for a thread that decodes a large body, each time that it has something to do.
 _SWITCH_SECONDS = 0.001
-_COLLECT_AFTER = (10_000, 5, 1)
-"""Objects that are new, since requests free by themselves what they make; then collections of younger generations.
-
-The last one comes only after a quarter of the objects has been added (see `gc`). What refers to itself and has lived
-for long, as each table does that is dropped from the caches, is found by nothing else.
-"""
+_COLLECT_AFTER = (50_000, 20, 100)
 
 _log = structlog.get_logger("pilotis.https")
 
