@@ -22,8 +22,7 @@ WARM_UP_MINUTES = 10.0
 FEWEST = 8
 """Samples after the warm-up that say something about a slope."""
 _LIMITS = {
-    # What a slope may be in an hour: of memory the goal itself, of everything else what a leak in one request of a
-    # thousand would exceed.
+    # What a slope may be in an hour: of a node's memory the goal itself, of everything else somewhat more than chance.
     "node_mb": 1.0,
     "postgres_mb": 20.0,
     "descriptors": 6.0,

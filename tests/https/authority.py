@@ -62,6 +62,7 @@ class AcmeServer:
         self.accounts: dict[str, dict[str, str]] = {}
         self.contacts: list[list[str]] = []
         self.asked_for_renewal = 0
+        self.suggested: list[datetime] = []
         self.problems: list[str] = []
         self.url = ""
         self._nonces: set[str] = set()
@@ -103,6 +104,7 @@ class AcmeServer:
                 raise ProblemError("malformed", "This certificate is not ours.", 404)
             self.asked_for_renewal += 1
             begin, end = self.renewal_window or (datetime.now(UTC) + timedelta(days=50),) * 2
+            self.suggested.append(begin)
             window = {"start": begin.isoformat().replace("+00:00", "Z"), "end": end.isoformat().replace("+00:00", "Z")}
             return 200, {"suggestedWindow": window}, {"Retry-After": "21600"}
         raise ProblemError("malformed", "There is no such resource.", 404)

@@ -11,7 +11,7 @@ import httpx
 
 from pilotis.data.rows import shared_reads
 from tests.rules.test_paths import made
-from tests.rules.test_rules import manager, rows, save
+from tests.rules.test_rules import findings, manager, rows, save
 from tests.support import App
 
 ME: dict[str, Any] = {"$member": "id"}
@@ -61,6 +61,7 @@ async def test_members_who_read_at_once_see_their_own_rows_alone(app: App):
                 assert ("team" in data) is (one == "sam"), (read, one, other)
     for client in clients.values():
         await client.aclose()
+    assert not any(code == "SLOW_RULE" for _, code, _ in await findings(app))
 
 
 async def test_a_session_that_has_ended_is_told_before_what_a_rule_denies(app: App):

@@ -143,8 +143,7 @@ async def move(on: Session, app_id: UUID, to: str, block_writes: bool) -> Outcom
     connection = await on.database.dedicated(name="app move", statement_seconds=0)
     try:
         node = _node(await sharding.nodes_for_schemas(connection), to)
-        before = await sharding.node_of(connection, schema)
-        await sharding.move_schema(connection, schema, node, blocks_writes=block_writes)
+        before = await sharding.move_schema(connection, schema, node, blocks_writes=block_writes)
     except PostgresError as error:
         raise CommandError(f"Citus does not move the app: {error}.") from error
     finally:

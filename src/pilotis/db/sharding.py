@@ -114,16 +114,20 @@ async def node_of(connection: Connection, schema: str) -> Node | None:
     return None if row is None else Node(*row)
 
 
-async def move_schema(connection: Connection, schema: str, to: Node, *, blocks_writes: bool) -> None:
-    """Move a schema to a node, and wait until it is there; one that is on the coordinator alone is distributed first.
+async def move_schema(connection: Connection, schema: str, to: Node, *, blocks_writes: bool) -> Node | None:
+    """Move a schema to a node, wait until it is there, and return where it was, as `node_of` does.
+
+    One that is on the coordinator alone is distributed first.
 
     The tables are copied by logical replication, and are locked for a moment at its end; with `blocks_writes`, writes
     wait all the time, and the nodes need no `wal_level = logical`. The connection must not bound its statements. Raises
     `asyncpg.PostgresError` for what Citus refuses.
     """
-    if await node_of(connection, schema) is None:
+    before = at = await node_of(connection, schema)
+    if at is None:
         await connection.execute("select citus_schema_distribute($1::text::regnamespace)", schema)
-    if await node_of(connection, schema) != to:
+        at = await node_of(connection, schema)
+    if at != to:
         mode = "block_writes" if blocks_writes else "force_logical"
         await connection.execute(
             "select citus_schema_move($1::text::regnamespace, $2, $3, $4::citus.shard_transfer_mode)",
@@ -132,6 +136,7 @@ async def move_schema(connection: Connection, schema: str, to: Node, *, blocks_w
             to.port,
             mode,
         )
+    return before
 
 
 def schema_bytes(database: Database, schema: str) -> str:

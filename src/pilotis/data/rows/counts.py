@@ -25,12 +25,10 @@ import asyncpg
 from asyncpg import Connection
 
 from pilotis.db.pool import Database
-from pilotis.kit.errors import PilotisError
 
 FOLD_SECONDS = 300.0
 """How long after a write the row counts of its app are folded."""
 _STATEMENT_SECONDS = 30.0
-_FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 # A separate statement: on Citus, the row counts of an app may be on another node.
 _LIVING = "select coalesce(array_agg(pid), '{}') from pg_stat_activity where pid is not null"
 
@@ -54,21 +52,20 @@ class Folding:
         apps, self._written = self._written, set()
         try:
             connection = await self._database.dedicated(name="row counts", statement_seconds=_STATEMENT_SECONDS)
-        except (*_FAILURES, PilotisError):
-            self._written |= apps
-            return
-        try:
-            living = await connection.fetchval(_LIVING)
-            for app_id in list(apps):
-                # With Citus, the node of one app may be lost, and those of others there.
-                with suppress(*_FAILURES):
-                    await fold(connection, app_id, living)
-                    apps.remove(app_id)
-        except _FAILURES:
+            try:
+                living = await connection.fetchval(_LIVING)
+                for app_id in list(apps):
+                    # With Citus, the node of one app may be lost, and those of others there. A database that does not
+                    # answer at all is not asked again for each of the others.
+                    with suppress(asyncpg.PostgresError):
+                        await fold(connection, app_id, living)
+                        apps.remove(app_id)
+            finally:
+                connection.terminate()
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
             return
         finally:
             self._written |= apps
-            connection.terminate()
 
     async def stop(self) -> None:
         """Fold no more."""

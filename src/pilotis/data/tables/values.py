@@ -142,7 +142,7 @@ _KEPT_DECODERS = 500
 _decoders_made: dict[tuple[Any, ...], _Decoders] = {}
 """The least recently used first."""
 _making = threading.Lock()  # Large bodies are decoded in threads.
-_FREE: _Decoders = json.decoder(dict[str, Any]), json.decoder(list[dict[str, Any]])
+_FREE_FORM: _Decoders = json.decoder(dict[str, Any]), json.decoder(list[dict[str, Any]])
 _raw_fields = json.decoder(dict[str, msgspec.Raw])
 _operators = json.decoder(_Operators)
 
@@ -461,7 +461,7 @@ def _decoders(columns: dict[str, Column], partial: bool) -> _Decoders:
     Many apps have the same tables, and a type takes longer to make and to free than all else that a table needs.
     """
     if not columns:
-        return _FREE
+        return _FREE_FORM
     key = (
         partial,
         *(
