@@ -145,7 +145,11 @@ class LocalStore:
 
     async def open(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
         """See `BlobStore.open`: chunks of 256 KiB."""
-        file, chunk = await self._run(_open_and_read, self._path(key), start, end)
+        opening = self._threads.submit(_open_and_read, self._path(key), start, end)
+        try:
+            file, chunk = await finished(opening, give_back=lambda opened: os.close(opened[0]))
+        except OSError as error:
+            raise _translated(error) from error
         try:
             while chunk:
                 yield chunk

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 from pilotis.functions.runtime import seccomp
 from pilotis.functions.runtime.call import StartError, storable
@@ -37,6 +36,7 @@ NICE = 5
 _PRINTED_BYTES, _PRINT_PAUSE = 1024 * 1024, 0.01
 """After so much output the server waits for so many seconds: discarding it takes processor time."""
 OUTPUT_BYTES = 8192
+_READ_BYTES = 64 * 1024
 _SPARE_BYTES = 64 * 1024 * 1024
 _MAX_DESCRIPTORS = 64
 """Each socket and pipe may hold some of the kernel's memory, which no other limit counts."""
@@ -46,17 +46,16 @@ _MAX_THREADS = 256
 class Process:
     """The process of a sandbox, with the processes between it and the server. Call `start` once, `kill` at any time.
 
-    `output` is the beginning of its standard error, `folder` its files where it has no file system of its own.
+    `folder` is where its files are, if it has no file system of its own.
     """
 
     def __init__(self, isolation: Isolation, runtime: Runtime, memory_mb: int, user: int) -> None:
         self._isolation, self._runtime, self._memory_mb, self._user = isolation, runtime, memory_mb, user
         self.pid = 0
-        self.output = b""
         self.folder: str | None = None
         self._popen: subprocess.Popen[bytes] | None = None
         self._ended = asyncio.Event()
-        self._printing: asyncio.ReadTransport | None = None
+        self._printing: _Output | None = None
 
     async def start(self, channel: socket.socket, packages: str | None, egress: Egress | None) -> None:
         """Start the process with `channel` as its standard input and output; raises `StartError`."""
@@ -93,8 +92,12 @@ class Process:
             os.close(error)
             for file in files:
                 os.close(file)
-        loop = asyncio.get_running_loop()
-        self._printing, _ = await loop.connect_read_pipe(lambda: _Output(self), os.fdopen(output, "rb", 0))
+        self._printing = _Output(output)
+
+    @property
+    def output(self) -> bytes:
+        """The beginning of what the process wrote to its standard error."""
+        return self._printing.beginning if self._printing else b""
 
     def _confined(
         self, packages: str | None, egress: Egress | None, files: list[int]
@@ -205,8 +208,6 @@ class Process:
             await self._ended.wait()
         if self._printing:
             self._printing.close()
-            # The loop closes its file.
-            await asyncio.sleep(0)
         if self.folder:
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -233,28 +234,46 @@ class Process:
             loop.run_in_executor(None, process.wait).add_done_callback(lambda _: self._ended.set())
 
 
-class _Output(asyncio.Protocol):
-    """Reads a process's standard error to its end, so that a full pipe does not block it, and keeps the beginning."""
+class _Output:
+    """Reads a process's standard error to its end, so that a full pipe does not block it, and keeps the beginning.
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self._transport: asyncio.ReadTransport | None = None
+    uvloop's `connect_read_pipe` would, if it is cancelled, close the descriptor, but not the file object that it got,
+    whose finalizer then closes whatever has this number by that time.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.beginning = b""
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
         self._bytes = 0
+        self._pause: asyncio.TimerHandle | None = None
+        os.set_blocking(descriptor, False)
+        self._go_on()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Transports of uvloop are no subclasses of those of asyncio.
-        self._transport = cast("asyncio.ReadTransport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._bytes += len(data)
-        if self._bytes > _PRINTED_BYTES and self._transport:
-            self._bytes = 0
-            self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(_PRINT_PAUSE, self._go_on)
-        room = OUTPUT_BYTES - len(self._process.output)
-        if room > 0:
-            self._process.output += data[:room]
+    def close(self) -> None:
+        """Stop reading. May be called again."""
+        if self._descriptor >= 0:
+            if self._pause:
+                self._pause.cancel()
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _go_on(self) -> None:
-        if self._transport and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._pause = None
+        self._loop.add_reader(self._descriptor, self._read)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self.close()
+            return
+        self.beginning += data[: OUTPUT_BYTES - len(self.beginning)]
+        self._bytes += len(data)
+        if self._bytes > _PRINTED_BYTES:
+            self._bytes = 0
+            self._loop.remove_reader(self._descriptor)
+            self._pause = self._loop.call_later(_PRINT_PAUSE, self._go_on)

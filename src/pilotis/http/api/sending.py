@@ -58,7 +58,8 @@ async def send_stream(call: Call, status: int, headers: Headers, body: Stream, s
 
 
 async def send_file(call: Call, status: int, headers: Headers, body: FilePart, send: Send) -> None:
-    """Send part of a file until the client disconnects."""
+    """Send part of a file until the client disconnects, and close it."""
+    sending: asyncio.Future[None] | None = None
     try:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         assert call.cycle is not None
@@ -69,7 +70,6 @@ async def send_file(call: Call, status: int, headers: Headers, body: FilePart, s
         finally:
             gone.cancel()
             sending.cancel()
-            # The thread uses the file until it has ended.
             await asyncio.wait([sending])
         if sending.cancelled():
             raise ClientDisconnectedError
@@ -77,4 +77,8 @@ async def send_file(call: Call, status: int, headers: Headers, body: FilePart, s
         call.sent = body.size
         await send({"type": "http.response.body", "body": b""})
     finally:
-        os.close(body.file)
+        if sending is None:
+            os.close(body.file)
+        else:
+            # A thread uses the file until this has ended, for which nobody waits who is cancelled twice.
+            sending.add_done_callback(lambda _: os.close(body.file))
