@@ -11,7 +11,7 @@ from pilotis.db.pool import Database
 from pilotis.jobs import schedules, store
 from pilotis.jobs.kinds import SERVER, DiscardError, Job, JobKind
 from pilotis.kit.ids import uuid7
-from tests.jobs.nodes import Cluster, empty
+from tests.jobs.nodes import Cluster, empty, periodic
 from tests.waiting import PATIENCE, until
 
 
@@ -328,3 +328,42 @@ async def test_schedules_of_purged_apps_are_deleted(database: Database):
         left = await connection.fetch("select app_id from pilotis.schedules where schedule_id = $1", purged)
         await connection.execute("delete from pilotis.schedules; delete from pilotis.apps")
     assert {row["app_id"] for row in left} == {app_id, SERVER}
+
+
+async def test_tasks_that_no_version_has_any_more_are_deleted(database: Database):
+    """One that another version may have, which has been due for less than a day, stays."""
+    async with database.connection() as connection:
+        for name, hours in (("known", 100), ("former", 26), ("another", 24)):
+            await connection.execute(
+                """
+                insert into pilotis.schedules (app_id, schedule_id, kind, target_id, every_seconds, next_run_at)
+                values ($1, $2, $3, $4, 3600, now() - make_interval(hours => $5))
+                """,
+                SERVER,
+                uuid7(),
+                schedules.PERIODIC,
+                name,
+                hours,
+            )
+            await store.enqueue(database, SERVER, uuid7(), "light", name, name, None, "{}", 0, None, False)
+        await schedules.delete_of_former_tasks(connection, ["known"])
+        left = await connection.fetch("select target_id from pilotis.schedules where kind = 'periodic'")
+        jobs = await connection.fetch("select kind from pilotis.jobs")
+        await connection.execute("delete from pilotis.schedules; delete from pilotis.jobs")
+    assert {name for (name,) in left} == {name for (name,) in jobs} == {"known", "another"}
+
+
+async def test_a_task_is_fired_by_a_version_that_has_it(cluster: Cluster, database: Database):
+    recorder = Recorder()
+    await cluster.member(periodic=[periodic("both", 0.2, recorder.run)])
+    await database.execute(
+        """
+        insert into pilotis.schedules (app_id, schedule_id, kind, target_id, every_seconds, next_run_at)
+        values ($1, $2, $3, 'newer', 0.2, now())
+        """,
+        SERVER,
+        uuid7(),
+        schedules.PERIODIC,
+    )
+    await until(lambda: len(recorder.ran) > 3)
+    assert not await database.fetchval("select last_run_at from pilotis.schedules where target_id = 'newer'")

@@ -93,8 +93,8 @@ class Background:
         queues = sorted({kind.queue for kind in jobs.kinds.values()})
         self.job_sources = [JobSource(queue, database, jobs.kinds, lease_seconds) for queue in queues]
         everything: list[Source[Any]] = [*self.job_sources, *sources]
-        self._kinds = {kind.name: kind for kind in schedule_kinds}
-        self._kinds[schedules.PERIODIC] = ScheduleKind(name=schedules.PERIODIC, fire=self._fire_periodic)
+        periodic_kind = ScheduleKind(name=schedules.PERIODIC, fire=self._fire_periodic)
+        self._kinds = {kind.name: kind for kind in schedule_kinds} | {task.name: periodic_kind for task in periodic}
         self._fires = serves is None or bool(serves)
         self.node = Node(
             database,
@@ -103,7 +103,7 @@ class Background:
             lease_seconds=lease_seconds,
             sources=everything,
             holdings=holdings,
-            schedule_kinds=list(self._kinds),
+            fires=list(self._kinds),
         )
         for source in everything:
             source.attach(self.node)
@@ -337,9 +337,8 @@ class Background:
                 await asyncio.sleep(BEAT_SECONDS)
 
     async def _fire_periodic(self, connection: Connection, due: DueSchedule, _slot: datetime) -> None:
-        kind = self._job_kinds_of_periodic.get(due.target_id)
-        if kind is not None:
-            await self.jobs.enqueue(connection, kind, SERVER, {}, key=due.target_id, again=False)
+        kind = self._job_kinds_of_periodic[due.target_id]
+        await self.jobs.enqueue(connection, kind, SERVER, {}, key=due.target_id, again=False)
 
 
 def jobs_kind(task: Periodic) -> JobKind[dict[str, Any]]:

@@ -24,6 +24,7 @@ from pilotis.db import migrations
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.jobs.kinds import Hold, Holding, LeaseUncertainError, Source
+from pilotis.jobs.schedules import FIRED_BY
 from pilotis.kit.clock import rfc3339
 from pilotis.kit.ids import uuid7
 from pilotis.kit.reports import Report
@@ -101,7 +102,7 @@ class Node:
         lease_seconds: float,
         sources: Sequence[Source[Any]],
         holdings: Sequence[Holding],
-        schedule_kinds: Sequence[str],
+        fires: Sequence[str],
     ) -> None:
         self._database = database
         self._control = control
@@ -110,7 +111,7 @@ class Node:
         self.sources = sources
         self.holdings = holdings
         self._holders: Sequence[Source[Any] | Holding] = (*self.sources, *holdings)
-        self._kinds = list(schedule_kinds)
+        self._fires = list(fires)
         self._statement = _heartbeat(sources)
         self._owned = _owned(sources)
         self.id = uuid7()
@@ -187,7 +188,7 @@ class Node:
         lease = self.lease_seconds if is_holding else IDLE_LEASE_SECONDS
         started, before = _clock(), time.time()
         try:
-            (row,) = await self._control.run(self._statement, self.id, lease, self._kinds)
+            (row,) = await self._control.run(self._statement, self.id, lease, self._fires)
             alive, renewed, now, expired, schedule_due, due = row
         except Exception as error:
             self._contact_since = None
@@ -302,7 +303,7 @@ def _heartbeat(sources: Sequence[Source[Any]]) -> str:
             exists (select from renewed) as renewed,
             clock_timestamp() as now,
             exists (select from pilotis.nodes where lease_until < clock_timestamp() and node_id <> $1) as expired,
-            (select min(next_run_at) from pilotis.schedules where kind = any($3::text[])) as schedule_due,
+            (select min(next_run_at) from pilotis.schedules where {FIRED_BY} = any($3::text[])) as schedule_due,
             array[{probes}]::timestamptz[] as due
     """
 

@@ -19,12 +19,17 @@ from pilotis.kit.errors import invalid
 
 PERIODIC = "periodic"
 """The schedule kind of the features' periodic tasks."""
+FIRED_BY = f"case kind when '{PERIODIC}' then target_id else kind end"
+"""What a schedule asks of the process that fires it: its kind or, if it is a periodic task, which one.
+
+While two versions run, each has tasks that the other does not know, which it would skip.
+"""
 
 _NAMESPACE = UUID("6b7e2f4e-7d0c-4d57-8a3e-2f5ea1c0a7d1")
 _BATCH_SIZE = 100
 # A slot that no process could fire for longer than this is skipped.
 _MISSED = timedelta(hours=1)
-
+_FORGOTTEN_DAYS = 1
 
 _SHORTCUTS = {
     "@hourly": "0 * * * *",
@@ -163,15 +168,37 @@ async def delete_of_purged_apps(connection: Connection) -> None:
     )
 
 
-async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fired:
-    """Fire the due schedules of these kinds, each for one slot."""
-    async with database.transaction(BACKGROUND) as connection:
+async def delete_of_former_tasks(connection: Connection, names: Sequence[str]) -> None:
+    """Delete the schedules and waiting jobs of periodic tasks that are not among `names` and nobody fired for a day."""
+    async with connection.transaction():
         rows = await connection.fetch(
             """
+            delete from pilotis.schedules
+            where app_id = $1 and kind = $2 and target_id <> all($3::text[])
+                and next_run_at < now() - make_interval(days => $4, secs => every_seconds)
+            returning target_id
+            """,
+            SERVER,
+            PERIODIC,
+            list(names),
+            _FORGOTTEN_DAYS,
+        )
+        await connection.execute(
+            "delete from pilotis.jobs where app_id = $1 and kind = any($2::text[]) and state = 'waiting'",
+            SERVER,
+            [name for (name,) in rows],
+        )
+
+
+async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fired:
+    """Fire the due schedules of these kinds and periodic tasks, each for one slot."""
+    async with database.transaction(BACKGROUND) as connection:
+        rows = await connection.fetch(
+            f"""
             select app_id, schedule_id, kind, target_id, next_run_at, every_seconds, cron, timezone,
                 clock_timestamp() as now
             from pilotis.schedules
-            where next_run_at <= clock_timestamp() and kind = any($1::text[])
+            where next_run_at <= clock_timestamp() and {FIRED_BY} = any($1::text[])
             order by next_run_at limit $2 for update skip locked
             """,
             list(kinds),
@@ -183,7 +210,7 @@ async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fir
                 due = DueSchedule(
                     app_id=row.app_id, schedule_id=row.schedule_id, kind=row.kind, target_id=row.target_id
                 )
-                await kinds[row.kind].fire(connection, due, slot)
+                await kinds[row.target_id if row.kind == PERIODIC else row.kind].fire(connection, due, slot)
             await connection.execute(
                 """
                 update pilotis.schedules set next_run_at = $3, last_run_at = $4
@@ -195,9 +222,9 @@ async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fir
                 slot,
             )
         upcoming = await connection.fetchrow(
-            """
+            f"""
             select min(next_run_at) as next_due, clock_timestamp() as now from pilotis.schedules
-            where kind = any($1::text[])
+            where {FIRED_BY} = any($1::text[])
             """,
             list(kinds),
         )

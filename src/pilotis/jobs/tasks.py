@@ -60,11 +60,12 @@ async def end_predecessors(connection: Connection, name: str) -> None:
 
 
 def delete_dead_jobs(database: Database, kinds: dict[str, JobKind[Any]]) -> Periodic:
-    """Return the task that deletes dead jobs past their retention, and schedules of purged apps."""
+    """Return the task that deletes dead jobs past their retention, and what apps and tasks left that are no more."""
 
     async def work(connection: Connection) -> None:
-        await schedules.delete_of_purged_apps(connection)
         names = list(kinds)
+        await schedules.delete_of_purged_apps(connection)
+        await schedules.delete_of_former_tasks(connection, names)
         while await store.delete_dead(connection, names, [kinds[n].dead_days for n in names], _BATCH_SIZE):
             pass
 
