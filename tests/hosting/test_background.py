@@ -25,6 +25,7 @@ from pilotis.settings import Settings
 from tests import databases
 from tests.background import run_task
 from tests.backstage import run_sql
+from tests.branches.previews import branch_of
 from tests.conftest import first_console_user, new_app
 from tests.console import owner_of, second_node
 from tests.files.crash import reconciled
@@ -97,6 +98,7 @@ async def test_a_comparison_with_the_store_spares_sites(app: App):
 
 async def test_a_large_archive_is_unpacked_by_a_job(app: App):
     site = await new_site(app)
+    await branch_of(app)
     files = {f"pages/{number}.txt": b"%d" % number for number in range(5_001)}
     begun = await site.deploy({**files, "index.html": b"home"}, status=202, branch="pr-17")
     assert (begun["deployment"]["status"], begun["deployment"]["version"]) == ("processing", None)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.branches.previews import branch_of
 from tests.commands import run_beside
-from tests.hosting.sites import PAGES, Site, new_site
-from tests.support import App
+from tests.hosting.sites import PAGES, Site, new_site, zipped
+from tests.support import App, assert_error
 
 
 async def run(site: Site, place: Path, *arguments: str, status: int = 0, secret: str | None = None) -> str:
@@ -91,6 +91,12 @@ async def test_a_preview_uses_a_branch_of_the_app(app: App, tmp_path: Path):
     said = await run(site, tmp_path, "deploy", "dist", *options, "--branch", "pr-17", status=1)
     assert branch.public_key in said
     assert "no branch pr-18" in await run(site, tmp_path, "deploy", "dist", *options, "--branch", "pr-18", status=1)
+    for path, body in (
+        ("/deploy", {"files": {"file": ("site.zip", zipped(PAGES))}}),
+        ("/deploy/incremental", {"json": {}}),
+    ):
+        answer = await site.send("POST", f"{path}?branch=pr-18", **body)
+        assert [one["field"] for one in assert_error(answer, 400, "VALIDATION_FAILED")["details"]] == ["branch"]
     # It is not promoted by its id, nor as the newest one.
     listed = (await site.send("GET", "/deployments")).json()["deployments"]
     assert [one.get("branch") for one in listed] == ["pr-17", "pr-17", None]

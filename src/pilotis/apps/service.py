@@ -157,6 +157,10 @@ class Apps:
             _keep(self._known_apps, app_id, app)
         return app
 
+    async def has_branch(self, app_id: UUID, name: str) -> bool:
+        """Tell whether an app has a branch of this name."""
+        return await store.has_branch(self._database.of(app_id), app_id, name)
+
     async def by_secret_key(self, app: AppInfo, key: str) -> SecretKey:
         """Return the principal of a secret key on the app; raises `InvalidSecretKeyError`.
 

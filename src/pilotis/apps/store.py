@@ -258,6 +258,16 @@ async def set_branch(connection: Connection, branch: BranchOf) -> None:
     )
 
 
+async def has_branch(database: TenantDatabase, app_id: UUID, name: str) -> bool:
+    """Tell whether an app has a branch of this name."""
+    found: bool = await database.fetchval(
+        "select exists (select from pilotis.apps where parent_app_id = $1 and branch = $2 and deleted_at is null)",
+        app_id,
+        name,
+    )
+    return found
+
+
 async def copy_plan(connection: Connection, app_id: UUID, branch_id: UUID) -> None:
     """Give a branch the limits of its parent's plan, and what its parent has exceeded."""
     await connection.execute(

@@ -73,10 +73,13 @@ class ZipJob(msgspec.Struct, frozen=True):
 
 
 class AppFinder(Protocol):
-    """Finds the app of a job."""
+    """Finds the app of a job, and branches."""
 
     async def by_id(self, app_id: UUID) -> AppInfo:
         """Return a live app."""
+
+    async def has_branch(self, app_id: UUID, name: str) -> bool:
+        """Tell whether an app has a branch of this name."""
 
 
 def _target(query: DeployQuery) -> Target | None:
@@ -140,6 +143,7 @@ class Deploys:
         storage = await storage_store.storage(self._database.of(app.app_id), app.app_id, storage_id)
         if storage is None:
             raise WebStorageNotFoundError
+        await self._require_branch(app, query)
         if (
             await deployment_store.count_zips(self._database.of(app.app_id), app.app_id)
             >= app.limits.zip_deploys_per_hour
@@ -162,6 +166,7 @@ class Deploys:
         target = _target(query)
         if request.target is not None and target is not None and request.target is not target:
             raise invalid("target", "target: the body and the query name different targets.")
+        await self._require_branch(app, query)
         delta = manifests.delta_of(request.upserts, request.deletes)
         if len(delta.upserts) > app.limits.site_files:
             raise PayloadTooLargeError(f"A deployment has at most {app.limits.site_files} files.")
@@ -221,6 +226,10 @@ class Deploys:
                 raise invalid(part.name, "Send a part manifest, and parts file with their path as filename.")
         await self._contents.store_all(app.app_id, small)
         return msgspec.structs.replace(request, upserts=_with_parts(request.upserts, parts))
+
+    async def _require_branch(self, app: AppInfo, query: DeployQuery) -> None:
+        if query.branch is not None and not await self._apps.has_branch(app.app_id, query.branch):
+            raise invalid("branch", "The app has no branch of this name.")
 
     async def _read_part(self, app: AppInfo, part: Part) -> tuple[FileEntry, Content | None]:
         """Return the file in a part, with its content if that is small; a large one is stored at once."""
