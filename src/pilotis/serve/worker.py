@@ -41,7 +41,8 @@ _TLS_CLOSE_SECONDS = 5.0
 _POSTGRES_PORT = 5432
 # How long the event loop waits for a thread that decodes a large body, each time that it has something to do.
 _SWITCH_SECONDS = 0.001
-_COLLECT_AFTER = (50_000, 20, 100)
+# The numbers of `gc.set_threshold`. Caches drop tables and compiled programs that refer to themselves.
+_COLLECT_AFTER = (10_000, 5, 1)
 
 _log = structlog.get_logger("pilotis.https")
 
@@ -160,9 +161,11 @@ def _plain(node: Node, certificates: Certificates) -> Callable[[ServerState], Ca
 
 
 def tune() -> None:
-    """Run the garbage collector rarely and exclude long-lived objects; let threads interrupt each other sooner."""
+    """Exclude from garbage collection what is there from the start; let threads interrupt each other sooner."""
     gc.collect()
     gc.freeze()
+    # CPython collects the old generation when it has grown by a quarter since the last time: count from nothing.
+    gc.collect()
     gc.set_threshold(*_COLLECT_AFTER)
     sys.setswitchinterval(_SWITCH_SECONDS)
 
