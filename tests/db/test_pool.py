@@ -12,7 +12,7 @@ from pilotis.db.pool import Database
 from pilotis.kit.errors import OutcomeUnknownError, UnavailableError
 from tests.services import address, connected
 from tests.support import Server
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -82,6 +82,27 @@ async def test_connections_that_are_not_used_are_closed_but_one(server: Server, 
                 await asyncio.sleep(0.01)
         assert await database.fetchval("select count(*) from pg_stat_activity where pid = pg_backend_pid()") == 1
         assert database.state() == (1, 1, 0)
+    finally:
+        await database.close()
+
+
+async def test_a_connection_is_replaced_at_the_end_of_its_life(server: Server, monkeypatch: pytest.MonkeyPatch):
+    """One that is in use is kept until then, and a caller that waits for it gets the next one."""
+    monkeypatch.setattr(connections, "_LIFE_SECONDS", (0.2, 0.3))
+    database = Database(address(server), size=1)
+    seen = set()
+    try:
+        async with database.transaction() as connection:
+            first = await connection.fetchval("select pg_backend_pid()")
+            waiting = asyncio.create_task(database.fetchval("select pg_backend_pid()"))
+            await connection.fetchval("select pg_sleep(0.5)")
+            assert await connection.fetchval("select pg_backend_pid()") == first
+        assert await waiting != first
+        async with asyncio.timeout(PATIENCE):
+            while len(seen) < 3:
+                seen.add(await database.fetchval("select pg_backend_pid()"))
+                await asyncio.sleep(0.01)
+        await until(lambda: database.state() == (0, 0, 0))
     finally:
         await database.close()
 

@@ -29,9 +29,9 @@ async def test_waits_for_the_thread_however_often_it_is_cancelled(threads: Threa
     assert waiting.cancelled()
 
 
-async def test_gives_back_what_nobody_waits_for(threads: ThreadPoolExecutor) -> None:
+async def test_undoes_what_nobody_waits_for(threads: ThreadPoolExecutor) -> None:
     goes_on, given = threading.Event(), list[bool]()
-    waiting = asyncio.ensure_future(finished(threads.submit(goes_on.wait), give_back=given.append))
+    waiting = asyncio.ensure_future(finished(threads.submit(goes_on.wait), undo=given.append))
     await asyncio.sleep(0.01)
     waiting.cancel()
     await asyncio.sleep(0.01)
@@ -40,18 +40,18 @@ async def test_gives_back_what_nobody_waits_for(threads: ThreadPoolExecutor) -> 
     assert given == [True]
 
 
-async def test_gives_back_nothing_that_arrives_or_failed(threads: ThreadPoolExecutor) -> None:
+async def test_undoes_nothing_that_arrives_or_failed(threads: ThreadPoolExecutor) -> None:
     given = list[int]()
-    assert await finished(threads.submit(int, "7"), give_back=given.append) == 7
+    assert await finished(threads.submit(int, "7"), undo=given.append) == 7
     with pytest.raises(ValueError, match="literal"):
-        await finished(threads.submit(int, "x"), give_back=given.append)
+        await finished(threads.submit(int, "x"), undo=given.append)
     goes_on = threading.Event()
 
     def fails() -> int:
         goes_on.wait()
         raise ValueError
 
-    waiting = asyncio.ensure_future(finished(threads.submit(fails), give_back=given.append))
+    waiting = asyncio.ensure_future(finished(threads.submit(fails), undo=given.append))
     await asyncio.sleep(0.01)
     waiting.cancel()
     await asyncio.sleep(0.01)
@@ -64,7 +64,7 @@ async def test_gives_back_nothing_that_arrives_or_failed(threads: ThreadPoolExec
 async def test_work_that_has_not_begun_never_does(threads: ThreadPoolExecutor) -> None:
     goes_on, given = threading.Event(), list[bool]()
     first = threads.submit(goes_on.wait)
-    waiting = asyncio.ensure_future(finished(threads.submit(goes_on.is_set), give_back=given.append))
+    waiting = asyncio.ensure_future(finished(threads.submit(goes_on.is_set), undo=given.append))
     await asyncio.sleep(0.01)
     waiting.cancel()
     await asyncio.wait([waiting])

@@ -147,7 +147,7 @@ class LocalStore:
         """See `BlobStore.open`: chunks of 256 KiB."""
         opening = self._threads.submit(_open_and_read, self._path(key), start, end)
         try:
-            file, chunk = await finished(opening, give_back=lambda opened: os.close(opened[0]))
+            file, chunk = await finished(opening, undo=lambda opened: os.close(opened[0]))
         except OSError as error:
             raise _translated(error) from error
         try:

@@ -18,6 +18,7 @@ from asyncpg.transaction import Transaction as TransactionBlock
 
 from pilotis.db.connecting import client_seconds, set_client_seconds
 from pilotis.db.connections import Connections, unreachable
+from pilotis.db.observing import ObservedConnection
 from pilotis.db.waiters import Tenant
 from pilotis.kit.effects import took_effect
 from pilotis.kit.errors import OutcomeUnknownError, PilotisError, QueryTimeoutError, StorageFullError, UnavailableError
@@ -54,7 +55,7 @@ class Statement:
 
     __slots__ = ("_connection", "_connections", "_read_only", "_tenant", "_wait")
 
-    _connection: Connection
+    _connection: ObservedConnection
 
     def __init__(
         self, connections: Connections, tenant: Tenant | None, wait: float, *, read_only: bool = False

@@ -46,7 +46,7 @@ async def connect(
     seconds: float = CONNECT_SECONDS,
     is_pooled: bool = False,
     observer: Statements | None = None,
-) -> Connection:
+) -> ObservedConnection:
     """Open a connection with `asyncpg.connect`'s `arguments`. The caller closes it.
 
     Through a pooler (`is_pooled`) it uses the parameters of its role, because each transaction may use another server

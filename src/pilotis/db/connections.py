@@ -7,16 +7,17 @@ session state. The parameters of a connection are set once, when it is opened.
 from __future__ import annotations
 
 import asyncio
+import random
+import weakref
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 import asyncpg
-from asyncpg import Connection
 
 from pilotis.db.connecting import client_seconds, connect, forget_transaction, set_client_seconds, statement_count
 from pilotis.db.deadlines import Deadlines
-from pilotis.db.observing import Statements
+from pilotis.db.observing import ObservedConnection, Statements
 from pilotis.db.waiters import CONSOLE, OVERLOADED_SECONDS, Tenant, Waiters, busy
 from pilotis.kit.errors import UnavailableError
 from pilotis.kit.granting import granted
@@ -25,6 +26,9 @@ from pilotis.kit.metrics import Counter
 _SETTLE_SECONDS = 2.0
 # Each connection has a process of PostgreSQL with 5 to 20 MB of its own.
 _UNUSED_SECONDS = 60.0
+# A process of PostgreSQL remembers each table that it has seen, and its statements are remembered on both sides: with
+# many apps that grows for as long as a connection lives. They end at different times, so as not to be opened together.
+_LIFE_SECONDS = (1500.0, 2100.0)
 # Background work runs some statements at the same time once in a while: it can open a connection for them.
 _FEW_STATEMENTS = 10
 # Holds the idle connections that are being examined.
@@ -66,11 +70,11 @@ class Connections:
         self._size = size
         # Connections that are being opened or settled count as well.
         self._opened = 0
-        self._idle: list[Connection] = []
+        self._idle: list[ObservedConnection] = []
         # A caller is granted an idle connection, or None: permission to open one.
-        self._waiters: Waiters[Connection | None] = Waiters(size, max_waiters)
+        self._waiters: Waiters[ObservedConnection | None] = Waiters(size, max_waiters)
         self._settling: set[asyncio.Task[None]] = set()
-        self._used: dict[Connection, int] = {}
+        self._used: dict[ObservedConnection, int] = {}
         self._sweeping: asyncio.TimerHandle | None = None
         self.deadlines = Deadlines(client_seconds(statement_seconds), self.examine_idle)
 
@@ -93,7 +97,7 @@ class Connections:
             with suppress(TimeoutError, OSError, asyncpg.InterfaceError):
                 await connection.close(timeout=5)
 
-    def acquire_idle(self, tenant: Tenant | None) -> Connection | None:
+    def acquire_idle(self, tenant: Tenant | None) -> ObservedConnection | None:
         """Return an idle connection if the tenant may have one at once, else None; see `acquire`.
 
         A separate function, because a coroutine would add a fifth to the cost of acquiring and releasing.
@@ -103,7 +107,7 @@ class Connections:
             return None
         return idle.pop() if self._waiters.try_acquire(tenant, self._size - self._opened + len(idle)) else None
 
-    async def acquire(self, tenant: Tenant | None, wait: float) -> Connection:
+    async def acquire(self, tenant: Tenant | None, wait: float) -> ObservedConnection:
         """Return an idle or a new connection; raises `UnavailableError` if there is none within `wait` seconds."""
         if not self._waiters.try_acquire(tenant, self._free()):
             return await self._wait(tenant, wait)
@@ -113,7 +117,7 @@ class Connections:
     def _free(self) -> int:
         return self._size - self._opened + len(self._idle)
 
-    def _pop_idle(self) -> Connection | None:
+    def _pop_idle(self) -> ObservedConnection | None:
         """Return an idle connection, or None as permission to open one, which `_opened` then counts."""
         while self._idle:
             connection = self._idle.pop()
@@ -123,7 +127,7 @@ class Connections:
         self._opened += 1
         return None
 
-    async def _open(self, tenant: Tenant | None, seconds: float) -> Connection:
+    async def _open(self, tenant: Tenant | None, seconds: float) -> ObservedConnection:
         """Open a connection that `_opened` and the tenant's count already include."""
         try:
             connection = await connect(
@@ -139,9 +143,21 @@ class Connections:
                 raise unreachable() from error
             raise
         set_client_seconds(connection, None)
+        loop = asyncio.get_running_loop()
+        loop.call_later(random.uniform(*_LIFE_SECONDS), self._end, weakref.ref(connection))  # noqa: S311
         if self._sweeping is None:
-            self._sweeping = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self._close_unused)
+            self._sweeping = loop.call_later(_UNUSED_SECONDS, self._close_unused)
         return connection
+
+    def _end(self, reference: weakref.ref[ObservedConnection]) -> None:
+        """Close a connection at the end of its life: if it is in use, once it is returned."""
+        connection = reference()
+        if connection is not None:
+            connection.is_old = True
+            if connection in self._idle:
+                self._idle.remove(connection)
+                self._opened -= 1
+                connection.terminate()
 
     def _close_unused(self) -> None:
         """Close the idle connections that have run only a few statements since the last time, all but one."""
@@ -160,10 +176,10 @@ class Connections:
         loop = asyncio.get_running_loop()
         self._sweeping = loop.call_later(_UNUSED_SECONDS, self._close_unused) if more else None
 
-    async def _wait(self, tenant: Tenant | None, seconds: float) -> Connection:
+    async def _wait(self, tenant: Tenant | None, seconds: float) -> ObservedConnection:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        caller: asyncio.Future[Connection | None] = loop.create_future()
+        caller: asyncio.Future[ObservedConnection | None] = loop.create_future()
         if self._waiters.add(tenant, caller, now):
             seconds = min(seconds, OVERLOADED_SECONDS)
         deadline = now + seconds
@@ -185,7 +201,7 @@ class Connections:
             self._waiters.acquired(tenant)
             caller.set_result(self._pop_idle())
 
-    def _return(self, tenant: Tenant | None, connection: Connection | None) -> None:
+    def _return(self, tenant: Tenant | None, connection: ObservedConnection | None) -> None:
         """Return a clean connection, or None for a closed one, and serve the next waiter."""
         if connection is None:
             self._opened -= 1
@@ -195,19 +211,23 @@ class Connections:
         if self._waiters.queues:
             self._serve_waiters()
 
-    def release(self, tenant: Tenant | None, connection: Connection, *, clean: bool) -> None:
+    def release(self, tenant: Tenant | None, connection: ObservedConnection, *, clean: bool) -> None:
         """Return a connection. One that may not be clean is settled first, in the background."""
         if connection.is_closed() or not self._size:
             connection.terminate()
             self._return(tenant, None)
         elif clean and not connection.is_in_transaction():
-            self._return(tenant, connection)
+            if connection.is_old:
+                connection.terminate()
+                self._return(tenant, None)
+            else:
+                self._return(tenant, connection)
         else:
             task = asyncio.create_task(self._settle(tenant, connection))
             self._settling.add(task)
             task.add_done_callback(self._settling.discard)
 
-    async def _settle(self, tenant: Tenant | None, connection: Connection) -> None:
+    async def _settle(self, tenant: Tenant | None, connection: ObservedConnection) -> None:
         """Ensure that a connection is outside any transaction, or close it.
 
         Its last statement may still be in progress, so `is_in_transaction` is unreliable before a round trip. asyncpg

@@ -140,9 +140,10 @@ _execute: Any = vars(Connection)["_execute"]
 
 
 class ObservedConnection(Connection):
-    """A connection whose statements are counted by `observer`, once it is set."""
+    """A connection whose statements are counted by `observer`, once it is set; `is_old` if it is to be replaced."""
 
     observer: Statements | None = None
+    is_old = False
 
     async def _execute(self, query: str, *arguments: Any, **options: Any) -> Any:
         # Every fetch of asyncpg passes here. Its query loggers would cost ten times as much.

@@ -11,10 +11,10 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 
-async def finished(work: Future[_T], give_back: Callable[[_T], object] | None = None) -> _T:
+async def finished(work: Future[_T], undo: Callable[[_T], object] | None = None) -> _T:
     """Wait until a thread's work ends, even when cancelled, once or again: it uses what is closed afterwards.
 
-    Work that has not started by then is cancelled. The result of work that has is given to `give_back`.
+    Work that has not started by then is cancelled. The result of work that has is given to `undo`.
     """
     future = asyncio.wrap_future(work)
     try:
@@ -24,6 +24,6 @@ async def finished(work: Future[_T], give_back: Callable[[_T], object] | None = 
             while not future.done():
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait([future])
-            if give_back is not None and not future.cancelled() and future.exception() is None:
-                give_back(future.result())
+            if undo is not None and not future.cancelled() and future.exception() is None:
+                undo(future.result())
         raise
