@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from datetime import datetime
 
 import msgspec
-from cryptography import x509
-from cryptography.x509.oid import ExtensionOID
 
 _ALPN = ["http/1.1"]
 
@@ -34,6 +32,10 @@ class Facts(msgspec.Struct, frozen=True):
 
 def facts_of(chain: bytes) -> Facts:
     """Return what the first certificate of a chain in PEM says; raises `CertificateError`."""
+    # A server without HTTPS does without its 33 modules.
+    from cryptography import x509
+    from cryptography.x509.oid import ExtensionOID
+
     try:
         leaf = x509.load_pem_x509_certificates(chain)[0]
         alternative = leaf.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME).value
