@@ -103,13 +103,22 @@ async def test_a_file_that_ends_too_soon_ends_the_encrypted_connection(
             await encrypted.get("/file")
 
 
+@pytest.mark.parametrize("is_cached", [True, False])
 async def test_a_client_that_reads_slowly_is_waited_for(
-    answers: Answers, tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+    answers: Answers, tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch, *, is_cached: bool
 ):
-    monkeypatch.setattr(sendfile, "_READ_BYTES", 50_000)
+    """Also where the file is not in the page cache."""
+    monkeypatch.setattr(sendfile, "_RECORDS_BYTES", 50_000)
     read: list[int] = []
-    real = os.pread
-    monkeypatch.setattr(os, "pread", lambda *arguments: read.append(arguments[2]) or real(*arguments))
+    real = os.preadv
+
+    def preadv(file: int, buffers: list[memoryview], offset: int, flags: int = 0) -> int:
+        if flags and not is_cached:
+            raise BlockingIOError
+        read.append(offset)
+        return real(file, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", preadv)
     large = os.urandom(12_000_000)
     answers.file.write_bytes(large)
     answers.size = len(large)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -24,10 +25,8 @@ _PAUSE_SECONDS = 0.005
 # Bytes in the socket beyond what the network accepts only use memory, and would be sent while acknowledgements are
 # processed: on a loopback by the receiver's processor, which made reads a third slower.
 _MAX_UNSENT_BYTES = 128 << 10
-# What is read for an encrypted connection by one thread, which takes a while to begin; and what is encrypted by one
-# call: of 64 kB to 1 MB this took the least processor time.
-_READ_BYTES = 1 << 20
-_RECORDS_BYTES = 512 << 10
+# What is read and encrypted at a time: 128 and 512 kB take as much processor time.
+_RECORDS_BYTES = 256 << 10
 
 # Data that is not in the page cache is read from the disk during `sendfile`, so it runs outside the event loop.
 _threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sendfile")
@@ -64,19 +63,36 @@ async def send_file(cycle: RequestResponseCycle, file: int, offset: int, count: 
 async def _send_encrypted(cycle: RequestResponseCycle, file: int, offset: int, count: int) -> None:
     """Write the file to the transport as fast as the client reads; the protocol ends the connection of a slow one."""
     end = offset + count
+    buffer = memoryview(bytearray(min(count, _RECORDS_BYTES)))
     while offset < end:
-        data = await finished(_threads.submit(os.pread, file, min(end - offset, _READ_BYTES), offset))
-        if not data:
+        size = min(end - offset, len(buffer))
+        read = _read_cached(file, buffer[:size], offset)
+        if read is None:
+            read = await finished(_threads.submit(os.preadv, file, [buffer[:size]], offset))
+        if not read:
             raise EOFError("The file is shorter than its declared length.")
-        offset += len(data)
-        whole = memoryview(data)
-        for at in range(0, len(data), _RECORDS_BYTES):
-            if cycle.flow.write_paused:
-                await cycle.flow.drain()
-            if cycle.disconnected or cycle.transport.is_closing():
-                raise ClientDisconnectedError
-            cycle.transport.write(whole[at : at + _RECORDS_BYTES])
+        offset += read
+        if cycle.flow.write_paused:
+            await cycle.flow.drain()
+        else:
+            await asyncio.sleep(0)
+        if cycle.disconnected or cycle.transport.is_closing():
+            raise ClientDisconnectedError
+        cycle.transport.write(buffer[:read])
+        if cycle.transport.get_write_buffer_size():
+            # What is not encrypted yet refers to it.
+            buffer = memoryview(bytearray(len(buffer)))
     cycle.expected_content_length -= count
+
+
+def _read_cached(file: int, buffer: memoryview, offset: int) -> int | None:
+    """Read what is in the page cache, without a thread, and return how much; None if that cannot be done."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.preadv(file, [buffer], offset, os.RWF_NOWAIT)
+    except OSError:
+        return None
 
 
 async def _nothing_left(transport: asyncio.Transport) -> None:
