@@ -75,7 +75,7 @@ def test_requests_that_follow_one_another(server: Server, console: dict[str, str
 
         def validate_response(self, response: Any, case: Any, **_: Any) -> None:
             answered[response.status_code] += 1
-            self.seen.update(_UUID.findall(response.text))
+            self.seen.update(_UUID.findall(response.content.decode(errors="replace")))
             try:
                 case.validate_response(response, checks=CHECKS)
             except BaseException as found:
