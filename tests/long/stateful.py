@@ -37,8 +37,9 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-# They end the session by which all walks are made, or are a stream without an end.
-LEFT_OUT = r"/events/stream$|^/v1/auth/|/realtime|^/v1/account$|^/v1/users/me"
+# They end the session by which all walks are made, or are streams: the document says that those are text, but
+# schemathesis takes each event for a value of its own.
+LEFT_OUT = r"/stream$|^/v1/auth/|/realtime|^/v1/account$|^/v1/users/me"
 
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
