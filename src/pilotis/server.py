@@ -213,6 +213,7 @@ class Node:
             base_url=self.floor.base_url,
             idempotency=front.idempotency,
             names={start: find for feature in self.features for start, find in feature.names.items()},
+            cache_bytes=settings.files_cache_bytes,
         )
         for feature in self.features:
             feature.attach(self.application)

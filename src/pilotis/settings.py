@@ -194,6 +194,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
     sites_cache_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 64 * 1024**2
     """Memory in each worker for recently requested files of sites and their metadata."""
+    files_cache_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 16 * 1024**2
+    """Memory in each worker for recently requested small public files."""
     dns_servers: list[str] = []
     """Name servers, such as `192.0.2.53` or `192.0.2.53:5353`, for looking up the domains of sites; by default the
     system's.

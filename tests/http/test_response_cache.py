@@ -11,7 +11,7 @@ from pilotis.http.api.endpoint import Endpoint, Endpoints, get
 from pilotis.http.api.principals import Access
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
-from pilotis.http.server.response_cache import MAX_BODY_BYTES, MAX_BYTES
+from pilotis.http.server.response_cache import MAX_BODY_BYTES
 from pilotis.kit.errors import UnavailableError
 from tests.http.bare import application, serving
 from tests.support import assert_error
@@ -110,11 +110,12 @@ async def test_a_failure_to_ask_is_told():
 
 async def test_what_is_kept_is_bounded():
     counted = Counted()
-    async with serving(application(counted)) as address, httpx.AsyncClient(base_url=address) as client:
+    app = application(counted, cache_bytes=20 * MAX_BODY_BYTES)
+    async with serving(app) as address, httpx.AsyncClient(base_url=address) as client:
         counted.size = MAX_BODY_BYTES + 1
         assert [int((await client.get("/counted/large")).content) for _ in range(2)] == [1, 2]
         counted.size, counted.asked = MAX_BODY_BYTES, 0
-        more_than_fit = MAX_BYTES // MAX_BODY_BYTES + 1
+        more_than_fit = 21
         for number in range(more_than_fit):
             await client.get(f"/counted/{number}")
             # Used again and again, it is the last to go.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from joserfc import jws
 from joserfc.jwk import RSAKey
 
+from pilotis.kit import signing
 from pilotis.kit.crypto import MasterKeyring, MasterKeys, base64url, derive_key, from_base64url
 from pilotis.kit.signing import (
     CursorPosition,
@@ -229,3 +230,20 @@ def test_a_signature_that_does_not_verify_makes_the_signer_look_for_new_keys():
         signer.verify(TokenKind.MEMBER_ACCESS, text, NOW)
     found.append(MasterKeys(new, old))
     assert signer.verify(TokenKind.MEMBER_ACCESS, text, NOW)
+
+
+def test_known_tokens_are_bounded_and_the_oldest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(signing, "_MAX_KNOWN", 2)
+    read: list[str] = []
+    real = hmac.compare_digest
+    monkeypatch.setattr(signing.hmac, "compare_digest", lambda *both: read.append("") or real(*both))
+    signer = TokenSigner(MasterKeyring(MasterKeys(MASTER)))
+    tokens = [signer.sign(TokenKind.MEMBER_ACCESS, **{**CLAIMS, "sub": name}) for name in "abc"]
+    for name, one in zip("abc", tokens, strict=True):
+        assert signer.verify(TokenKind.MEMBER_ACCESS, one, NOW).sub == name
+    assert len(read) == 3
+    for one in tokens[1:]:
+        signer.verify(TokenKind.MEMBER_ACCESS, one, NOW)
+    assert len(read) == 3
+    signer.verify(TokenKind.MEMBER_ACCESS, tokens[0], NOW)
+    assert len(read) == 4

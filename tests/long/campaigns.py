@@ -125,8 +125,9 @@ async def _take_over(options: argparse.Namespace, end: float) -> int:
 
 async def _soak(options: argparse.Namespace, end: float) -> int:
     violations = 0
-    # What is kept of sites would fill for hours, as it should.
-    async with Cluster.running(settings={"PILOTIS_SITES_CACHE_BYTES": "1000000"}) as cluster:
+    # What is kept of sites and files would fill for hours, as it should.
+    caches = {"PILOTIS_SITES_CACHE_BYTES": "1000000", "PILOTIS_FILES_CACHE_BYTES": "1000000"}
+    async with Cluster.running(settings=caches) as cluster:
         campaign = Campaign("soak", options.seed, cluster, {})
         await campaign.prepare()
         experiment = soak.Experiment(cluster, campaign)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import hmac
+from collections import OrderedDict
 from functools import lru_cache
 from typing import Annotated, ClassVar, TypeVar
 from uuid import UUID
@@ -137,7 +138,7 @@ class TokenSigner:
         if claims is None:
             claims = self._read(kind, Claims, token)
             if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
+                self._known.popitem(last=False)
             self._known[kind, token] = claims
         return _valid(claims, now)
 
@@ -185,7 +186,7 @@ class TokenSigner:
     def _derive(self, keys: MasterKeys) -> None:
         self._derived_from = keys
         # Most requests bring a token that an earlier one has brought. Only tokens that we have signed get here.
-        self._known: dict[tuple[TokenKind, str], Claims] = {}
+        self._known: OrderedDict[tuple[TokenKind, str], Claims] = OrderedDict()
         self._keys = {kind: [derive_key(key, f"token/{kind.value}") for key in keys.accepted] for kind in TokenKind}
 
 

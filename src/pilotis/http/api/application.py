@@ -106,7 +106,8 @@ async def _with_id(call: Call, values: tuple[str, ...], place: int, find: FindId
 class Application:
     """Serves an endpoint table. `finished` is called after every request with its status and duration in seconds.
 
-    `require_room` raises `StorageFullError` while the disk has no room for what routes with `needs_room` store.
+    `require_room` raises `StorageFullError` while the disk has no room for what routes with `needs_room` store. At most
+    `cache_bytes` of answers are kept.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Application:
         base_url: str = "",
         idempotency: IdempotencyStore | None = None,
         names: Mapping[str, FindId] | None = None,
+        cache_bytes: int = 1 << 20,
     ) -> None:
         self._named = {
             endpoint: (start.count("/:") - 1, find)
@@ -147,7 +149,7 @@ class Application:
         self._origins = {"own": base_url, "console": cors.console_origin}
         self._finished = finished
         self._require_room = require_room
-        self._ready = ReadyAnswers()
+        self._ready = ReadyAnswers(cache_bytes)
         self._idempotency = Idempotency(idempotency) if idempotency else None
         self.streams = Streams(limits)
         self.in_flight = 0

@@ -16,7 +16,6 @@ from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.http.server.single_write import header_lines
 
-MAX_BYTES = 16 << 20
 MAX_BODY_BYTES = 64 << 10
 _ENTRY_BYTES = 1024
 
@@ -58,7 +57,7 @@ class ReadyAnswer(NamedTuple):
 class ReadyAnswers:
     """The most recently used answers, by host and URL; at most `max_bytes` of them."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._size = 0
         self._answers: OrderedDict[_Key, ReadyAnswer] = OrderedDict()
