@@ -7,9 +7,9 @@ import asyncio
 import json
 import time
 from collections import Counter
-from pathlib import Path
 
 import msgspec
+import psutil
 
 from tests.support import App
 
@@ -136,9 +136,8 @@ class Experiment:
             collected.without_retry_after += 1
 
     def _megabytes(self) -> float:
-        """The memory of the server's process that is its own, in proc(5)."""
-        lines = Path(f"/proc/{self._pid}/smaps_rollup").read_text().splitlines()
-        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024
+        """The memory of the server's process that is its own."""
+        return float(psutil.Process(self._pid).memory_full_info().uss) / 1e6
 
 
 class _Collected:
