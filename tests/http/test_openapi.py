@@ -17,6 +17,20 @@ from tests.support import Server
 
 STEP_ID = r"^[a-z0-9_-]{1,64}$"
 SUBSCRIPTION_ID = r"^[A-Za-z0-9_.:-]{1,64}$"
+REQUEST_ID = r"^[A-Za-z0-9_.:-]{8,128}$"
+# What has a name in place of an id, and those who act: members, users, keys, functions.
+OF_SEVERAL_FORMS = {
+    ".Caller",
+    ".ContextEntry",
+    ".Creator",
+    ".DeletedMailTemplate",
+    ".DeletedSuppression",
+    ".DeletedType",
+    ".DeletedVariable",
+    ".EventActor",
+    ".InspectedStream",
+    ".TestedMember",
+}
 PROVIDER_ID = "^[A-Za-z0-9._-]+$"
 MEMBER_ID = r"^(guest_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 CLIENT_ID = r"^[\x21-\x7E]+$"
@@ -146,11 +160,12 @@ def test_times_and_ids_have_a_format():
                 assert (field["type"], field["maxLength"]) == ("string", 255)
             elif name in {"id", "app_id", "table_id", "file_id", "user_id", "key_id", "request_id"}:
                 # Members' ids may have a prefix before the UUID, those of OAuth clients may be URLs, and the authors
-                # of workflows, operators of social login and pages that listen choose the ids of steps, providers and
-                # subscriptions.
+                # of workflows, operators of social login, pages that listen and clients choose the ids of steps,
+                # providers, subscriptions and requests.
                 exact = {option.get("format") or option.get("pattern") for option in options}
-                chosen = {STEP_ID, PROVIDER_ID, SUBSCRIPTION_ID}
-                assert exact <= {"uuid", MEMBER_ID, CLIENT_ID, *chosen}, f"{place}.{name}"
+                chosen = {STEP_ID, PROVIDER_ID, SUBSCRIPTION_ID, REQUEST_ID}
+                free = {None} if place in OF_SEVERAL_FORMS and name == "id" else set()
+                assert exact <= {"uuid", MEMBER_ID, CLIENT_ID, *chosen, *free}, f"{place}.{name}"
 
 
 SCHEMAS = DOCUMENT["components"]["schemas"]

@@ -9,6 +9,7 @@ import msgspec
 
 from pilotis.http.api.schemas import Email, Paging
 from pilotis.kit.errors import invalid
+from pilotis.members.types import MemberId
 
 OWNER = "owner"
 """The role that may change a team, invite and remove; a team keeps at least one."""
@@ -111,7 +112,7 @@ class RemovedTeamMember(msgspec.Struct, frozen=True):
     """The member that is not in the team any more."""
 
     message: str
-    id: str
+    id: MemberId
 
 
 class NewTeamInvitation(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

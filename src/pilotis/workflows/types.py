@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from pilotis.http.api.json_schemas import JsonObject
-from pilotis.http.api.schemas import Paging
+from pilotis.http.api.schemas import Paging, UuidText
 
 ExecutionType = Literal["sequential", "parallel", "conditional"]
 StepType = Literal["function", "condition", "parallel", "merge", "agent"]
@@ -178,7 +178,7 @@ class StepRun(msgspec.Struct, frozen=True, kw_only=True):
     status: StepStatus
     attempt: int
     try_: int = msgspec.field(name="try")
-    function_id: str | None
+    function_id: UuidText | None
     function_version: int | None
     function_execution_id: UUID | None
     input: AnyJson

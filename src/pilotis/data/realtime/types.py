@@ -10,6 +10,7 @@ import msgspec
 from pilotis.data.rows.schemas import WhereObject
 from pilotis.data.rows.types import OrderBy, TableName
 from pilotis.http.api.json_schemas import JsonObject
+from pilotis.http.api.schemas import UuidText
 
 SubscriptionId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
 ChangeType = Literal["create", "update", "enter", "leave", "delete"]
@@ -81,7 +82,7 @@ class LiveTicket(msgspec.Struct):
 class LiveRow(msgspec.Struct, kw_only=True):
     """A row in an event. Without `data` it has left the subscription, was deleted, or is too large to be sent."""
 
-    id: str
+    id: UuidText
     data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     created_at: str | msgspec.UnsetType = msgspec.UNSET
     created_by: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -289,10 +290,10 @@ class LiveSettings(msgspec.Struct, forbid_unknown_fields=True):
 class InspectedSubscription(msgspec.Struct, kw_only=True):
     """A subscription of an open stream: what it asks for, how many changes and resets it was told, and the last why."""
 
-    id: str
-    table_id: str
+    id: SubscriptionId
+    table_id: UuidText
     where: dict[str, Any] | None
-    row_id: str | None
+    row_id: UuidText | None
     told: int
     resets: int
     reset_reason: str | None
@@ -312,7 +313,7 @@ class InspectedStream(msgspec.Struct, kw_only=True):
     """
 
     id: str
-    node_id: str
+    node_id: UuidText
     caller: str
     member_id: str | None
     address: str
@@ -332,7 +333,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     longest time from a change to its event, of the last rounds; null if there were none.
     """
 
-    node_id: str
+    node_id: UuidText
     name: str
     streams: int
     subscriptions: int

@@ -10,7 +10,7 @@ import msgspec
 
 from pilotis.data.rows.schemas import ReferenceObject, WhereObject
 from pilotis.http.api.json_schemas import JsonObject, described_as
-from pilotis.http.api.schemas import Count, Limit, Paged, Paging, replace_nulls
+from pilotis.http.api.schemas import Count, Limit, Paged, Paging, UuidText, replace_nulls
 
 if TYPE_CHECKING:
     Direction = Literal["asc", "desc"]
@@ -29,7 +29,7 @@ class Row(msgspec.Struct, kw_only=True):
     is a text by which rows compare as they are sorted.
     """
 
-    id: str
+    id: UuidText
     data: dict[str, Any]
     created_at: str
     created_by: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -79,7 +79,7 @@ class BulkFailure(msgspec.Struct, kw_only=True):
     code: str
     message: str
     key: str | msgspec.UnsetType = msgspec.UNSET
-    existing_id: str | msgspec.UnsetType = msgspec.UNSET
+    existing_id: UuidText | msgspec.UnsetType = msgspec.UNSET
 
 
 class BulkResult(msgspec.Struct, kw_only=True):
@@ -310,7 +310,7 @@ class RowOutcome(msgspec.Struct):
     """What an upsert did with a row of a list, by its place there."""
 
     index: int
-    id: str
+    id: UuidText
     created: bool
 
 
@@ -329,7 +329,7 @@ class DeletedRow(msgspec.Struct):
     """A deleted row."""
 
     message: str
-    id: str
+    id: UuidText
 
 
 class DeletedRows(msgspec.Struct):
@@ -421,7 +421,7 @@ class OperationResult(msgspec.Struct, omit_defaults=True, kw_only=True):
     index: int
     type: str
     success: bool
-    id: str | None = None
+    id: UuidText | None = None
     data: JsonObject | None = None
     updated_at: str | None = None
     created: bool | None = None

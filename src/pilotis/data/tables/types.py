@@ -11,6 +11,7 @@ from pilotis.data.tables.checks import GivenChecks
 from pilotis.data.tables.keys import CREATOR, CREATOR_NUMBER, MAX_COLUMNS, UniqueKey
 from pilotis.data.tables.schema import AccessLevel, Description, NewReference, Normalize, OnDelete, TableSchema
 from pilotis.data.tables.schemas import ColumnDefinition, ColumnDefinitions, ColumnTypeName
+from pilotis.http.api.schemas import UuidText
 
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
@@ -197,7 +198,7 @@ class ColumnRename(msgspec.Struct, forbid_unknown_fields=True):
 class CastSample(msgspec.Struct, frozen=True, kw_only=True):
     """A row's value before a change, and after it, or the reason why it does not fit; at most 200 characters each."""
 
-    row_id: str
+    row_id: UuidText
     before: str
     after: str | None = None
     message: str | None = None

@@ -34,9 +34,8 @@ REFERENCE = "#/components/schemas/{name}"
 _WRITTEN = "x-components"
 _INSTEAD = "x-instead"
 _TIME = re.compile(r"(_at|_until|^(create|update|auth)_time)$")
-_ID = re.compile(r"(^|_)id$")
-# Names that look like ids, but whose values are not always UUIDs: a guest's id begins with `guest_`.
-_NOT_IDS = {"actor_id", "login_id", "member_id"}
+# Clients may choose it; see `request.request_id_of`.
+_REQUEST_ID = r"^[A-Za-z0-9_.:-]{8,128}$"
 # Without a format generators choose 32 bits.
 _WIDE = {"integer": "int64", "number": "double"}
 
@@ -171,12 +170,11 @@ def _with_format(schema: Json, field: str) -> Json:
         return schema if schema["properties"] else {"additionalProperties": False, **schema}
     if kind in _WIDE and not {"format", "enum"} & schema.keys():
         return {**schema, "format": _WIDE[kind]}
-    # What has a length of its own, such as "a function's id or name", is no UUID alone.
     if kind == "string" and not {"format", "enum", "pattern", "maxLength"} & schema.keys():
         if _TIME.search(field):
             return {**schema, "format": "date-time"}
-        if _ID.search(field) and field not in _NOT_IDS:
-            return {**schema, "format": "uuid"}
+        if field == "request_id":
+            return {**schema, "pattern": _REQUEST_ID}
     return schema
 
 

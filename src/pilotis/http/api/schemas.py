@@ -89,6 +89,10 @@ class ActiveSession(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str
 
 
+UuidText = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uuid"})]
+"""A UUID that an answer has as a text already."""
+
+
 class Deleted(msgspec.Struct, frozen=True):
     """The id of what was deleted or revoked."""
 

@@ -11,6 +11,7 @@ import msgspec
 
 from pilotis.http.api.error_styles import ErrorStyle
 from pilotis.http.api.json_schemas import described_by
+from pilotis.http.api.schemas import UuidText
 from pilotis.http.reference.page import page
 from pilotis.http.replies.page import Page
 from pilotis.http.replies.reply import Reply
@@ -39,7 +40,7 @@ class ErrorBody(msgspec.Struct, omit_defaults=True, kw_only=True):
     details: Sequence[Detail] = ()
     failed_index: int | None = None
     key: str | None = None
-    existing_id: str | None = None
+    existing_id: UuidText | None = None
     table: str | None = None
     column: str | None = None
     count: int | None = None
