@@ -53,7 +53,10 @@ class Shop:
         self.site = await new_site(app)
         await self.site.deploy({"index.html": b"<title>Home</title>", "copy.html": b"<title>Home</title>"})
         await self.site.promote()
-        await self.site.deploy({"index.html": b"<title>Home</title>"}, branch="pr-17")
+        await self.site.deploy({"index.html": b"<title>Home</title>"}, target="qa")
+        # The preview of a branch that is no more.
+        preview = "update pilotis.web_deployments set branch = 'pr-17' where app_id = $1 and version = 2"
+        await run_sql(app.server, preview, UUID(app.app_id))
         async with plain_client(app.server.url, Authorization=f"Bearer {app.secret_key}") as secret:
             rules = {"rules": {"read": True, "create": True}}
             answer = await secret.put(f"/v1/apps/{app.app_id}/tables/{self.makers}/rules", json=rules)
