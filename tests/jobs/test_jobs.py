@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from pilotis.db.pool import Database
-from pilotis.jobs import schedules, store
+from pilotis.jobs import schedules, store, tasks
 from pilotis.jobs.kinds import SERVER, DiscardError, Job, JobKind
 from pilotis.kit.ids import uuid7
 from tests.jobs.nodes import Cluster, empty, periodic
@@ -346,7 +346,7 @@ async def test_tasks_that_no_version_has_any_more_are_deleted(database: Database
                 hours,
             )
             await store.enqueue(database, SERVER, uuid7(), "light", name, name, None, "{}", 0, None, False)
-        await schedules.delete_of_former_tasks(connection, ["known"])
+        await tasks.delete_former_tasks(connection, ["known"])
         left = await connection.fetch("select target_id from pilotis.schedules where kind = 'periodic'")
         jobs = await connection.fetch("select kind from pilotis.jobs")
         await connection.execute("delete from pilotis.schedules; delete from pilotis.jobs")

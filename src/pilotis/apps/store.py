@@ -258,9 +258,9 @@ async def set_branch(connection: Connection, branch: BranchOf) -> None:
     )
 
 
-async def has_branch(database: TenantDatabase, app_id: UUID, name: str) -> bool:
+async def has_branch(connection: Connection | TenantDatabase, app_id: UUID, name: str) -> bool:
     """Tell whether an app has a branch of this name."""
-    found: bool = await database.fetchval(
+    found: bool = await connection.fetchval(
         "select exists (select from pilotis.apps where parent_app_id = $1 and branch = $2 and deleted_at is null)",
         app_id,
         name,

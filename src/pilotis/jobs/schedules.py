@@ -168,26 +168,21 @@ async def delete_of_purged_apps(connection: Connection) -> None:
     )
 
 
-async def delete_of_former_tasks(connection: Connection, names: Sequence[str]) -> None:
-    """Delete the schedules and waiting jobs of periodic tasks that are not among `names` and nobody fired for a day."""
-    async with connection.transaction():
-        rows = await connection.fetch(
-            """
-            delete from pilotis.schedules
-            where app_id = $1 and kind = $2 and target_id <> all($3::text[])
-                and next_run_at < now() - make_interval(days => $4, secs => every_seconds)
-            returning target_id
-            """,
-            SERVER,
-            PERIODIC,
-            list(names),
-            _FORGOTTEN_DAYS,
-        )
-        await connection.execute(
-            "delete from pilotis.jobs where app_id = $1 and kind = any($2::text[]) and state = 'waiting'",
-            SERVER,
-            [name for (name,) in rows],
-        )
+async def delete_of_former_tasks(connection: Connection, names: Sequence[str]) -> list[str]:
+    """Delete the schedules of periodic tasks that are not among `names` and nobody fired for a day; return which."""
+    rows = await connection.fetch(
+        """
+        delete from pilotis.schedules
+        where app_id = $1 and kind = $2 and target_id <> all($3::text[])
+            and next_run_at < now() - make_interval(days => $4, secs => every_seconds)
+        returning target_id
+        """,
+        SERVER,
+        PERIODIC,
+        list(names),
+        _FORGOTTEN_DAYS,
+    )
+    return [name for (name,) in rows]
 
 
 async def fire_due(database: Database, kinds: Mapping[str, ScheduleKind]) -> Fired:

@@ -383,6 +383,15 @@ async def revive(
     return owner, kind
 
 
+async def delete_waiting(connection: Connection, app_id: UUID, kinds: Sequence[str]) -> None:
+    """Delete the waiting jobs of these kinds of an app."""
+    await connection.execute(
+        "delete from pilotis.jobs where app_id = $1 and kind = any($2::text[]) and state = 'waiting'",
+        app_id,
+        list(kinds),
+    )
+
+
 async def delete_dead(connection: Connection, kinds: Sequence[str], days: Sequence[int], limit: int) -> int:
     """Delete at most `limit` dead jobs that are past their kind's retention; unknown kinds are kept for 14 days."""
     status = await connection.execute(

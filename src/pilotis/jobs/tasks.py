@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ from asyncpg import Connection
 
 from pilotis.db.pool import Database
 from pilotis.jobs import schedules, store
-from pilotis.jobs.kinds import Job, JobKind, Periodic
+from pilotis.jobs.kinds import SERVER, Job, JobKind, Periodic
 
 TASK_SECONDS = 600.0
 _BATCH_SIZE = 5_000
@@ -59,13 +59,20 @@ async def end_predecessors(connection: Connection, name: str) -> None:
         )
 
 
+async def delete_former_tasks(connection: Connection, names: Sequence[str]) -> None:
+    """Delete what periodic tasks have left that are not among `names`, and that no version has had for a day."""
+    async with connection.transaction():
+        former = await schedules.delete_of_former_tasks(connection, names)
+        await store.delete_waiting(connection, SERVER, former)
+
+
 def delete_dead_jobs(database: Database, kinds: dict[str, JobKind[Any]]) -> Periodic:
     """Return the task that deletes dead jobs past their retention, and what apps and tasks left that are no more."""
 
     async def work(connection: Connection) -> None:
         names = list(kinds)
         await schedules.delete_of_purged_apps(connection)
-        await schedules.delete_of_former_tasks(connection, names)
+        await delete_former_tasks(connection, names)
         while await store.delete_dead(connection, names, [kinds[n].dead_days for n in names], _BATCH_SIZE):
             pass
 

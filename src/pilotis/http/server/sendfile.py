@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
@@ -87,12 +88,10 @@ async def _send_encrypted(cycle: RequestResponseCycle, file: int, offset: int, c
 
 def _read_cached(file: int, buffer: memoryview, offset: int) -> int | None:
     """Read what is in the page cache, without a thread, and return how much; None if that cannot be done."""
-    if sys.platform != "linux":
-        return None
-    try:
-        return os.preadv(file, [buffer], offset, os.RWF_NOWAIT)
-    except OSError:
-        return None
+    if sys.platform == "linux":
+        with suppress(OSError):
+            return os.preadv(file, [buffer], offset, os.RWF_NOWAIT)
+    return None
 
 
 async def _nothing_left(transport: asyncio.Transport) -> None:
