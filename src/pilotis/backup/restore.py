@@ -57,6 +57,8 @@ _ARCHIVE_GONE = "The server was restored from a backup, and backups have no arch
 _END_SECONDS, _POLL_SECONDS = 10.0, 0.05
 _READY_SECONDS = 24 * 3600.0
 _NO_SPACE = os.strerror(errno.ENOSPC)
+# A write that got only part of its room is told without an error number.
+_SHORT_WRITE = re.compile(r"wrote (only )?\d+ of \d+")
 # For PostgreSQL a command that fails means that the log ends, unless its status is above 125: then recovery fails.
 _FETCH = f'test ! -e "{_WAL_FOLDER}/%f" && exit 1; cp "{_WAL_FOLDER}/%f" "%p" || exit 200'
 _TOO_EARLY = re.compile(r"requested recovery stop point is before consistent|recovery ended before configured")
@@ -271,9 +273,12 @@ async def _fetch_database(place: Place, chain: list[Known], directory: Path) -> 
         process.kill()
         process.wait()
     if process.returncode:
-        if _NO_SPACE in said:
+        if _NO_SPACE in said or _SHORT_WRITE.search(said):
             raise OSError(errno.ENOSPC, _NO_SPACE, str(cluster))
-        raise DamagedError(f"The backups in the store do not fit together: {said.splitlines()[-1] if said else ''}")
+        # What failed comes before what it then tidies up.
+        lines = said.splitlines() or [""]
+        reason = next((line for line in lines if "error:" in line), lines[-1])
+        raise DamagedError(f"The backups in the store do not fit together: {reason}")
     await asyncio.to_thread(shutil.rmtree, directory / _PARTS)
     return cluster
 
