@@ -41,8 +41,9 @@ _TLS_CLOSE_SECONDS = 5.0
 _POSTGRES_PORT = 5432
 # How long the event loop waits for a thread that decodes a large body, each time that it has something to do.
 _SWITCH_SECONDS = 0.001
-# The numbers of `gc.set_threshold`. Caches drop tables and compiled programs that refer to themselves.
-_COLLECT_AFTER = (10_000, 5, 1)
+# The numbers of `gc.set_threshold`. Caches drop tables and compiled programs that refer to themselves, which are to be
+# collected; but no request with a thousand rows, which are ten thousand containers, is to be searched for garbage.
+_COLLECT_AFTER = (50_000, 2, 1)
 
 _log = structlog.get_logger("pilotis.https")
 
