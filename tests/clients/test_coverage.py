@@ -16,6 +16,7 @@ METHODS = {
     "getCurrentMember": "Members.me",
     "updateCurrentMember": "Members.update",
     "deleteCurrentMember": "Members.deleteAccount",
+    "restoreOwnAccount": "Members.restore",
     "getOwnAccount": "Members.account",
     "updateOwnPassword": "Members.setPassword",
     "updateCustomData": "Members.setCustomData",

@@ -82,6 +82,42 @@ async def test_a_member_signs_up_confirms_changes_and_deletes_its_account(
         await expect(page.get_by_role("status")).to_contain_text("Your account is deleted.")
 
 
+async def test_a_member_that_has_deleted_its_account_keeps_it(
+    server: Server, app: App, visit: Opening, axe: str
+) -> None:
+    """On the account's page, and on the way back to the page of the app that has sent it."""
+    await settings(app, deletion_grace_days=14)
+    await call(app, "PUT", "/oauth/settings", json={"login_redirect_uris": [PAGE]})
+    await sign_up(app, "ada")
+
+    async def enter(page: Page) -> None:
+        await page.get_by_label("Login ID or e-mail address").fill("ada")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await press(page, "Sign in")
+
+    async with visit(address(server, app, "sign-in")) as page:
+        await page.route("https://app.example.com/**", lambda route: route.fulfill(body="back"))
+        await enter(page)
+        for way in ("sign-in", f"sign-in?{urlencode({'redirect_uri': PAGE, 'code_challenge': CHALLENGE})}"):
+            await page.get_by_text("Delete the account").first.click()
+            await expect(page.get_by_text("come back by signing in: 14.")).to_be_visible()
+            await page.get_by_label("Current password").last.fill(PASSWORD)
+            await press(page, "Delete the account")
+            await expect(page.get_by_role("status")).to_contain_text("Sign in until then if you want to keep it.")
+            await page.goto(address(server, app, way))
+            await enter(page)
+            await expect(page.get_by_role("heading", name="Your account will be deleted")).to_be_visible()
+            assert await obstacles(page, axe) == []
+            await keep_picture(page, "account-leaving", full_page=True)
+            await press(page, "Keep the account")
+            if way == "sign-in":
+                await expect(page.get_by_role("status")).to_contain_text("Your account stays.")
+                await expect(page.get_by_text("Signed in as ada")).to_be_visible()
+        await page.wait_for_url("https://app.example.com/**")
+        found = parse_qs(urlsplit(page.url).query)
+        assert (await exchange(app, found["code"][0])).status_code == 200
+
+
 async def test_a_member_comes_back_to_the_page_that_has_sent_it(server: Server, app: App, visit: Opening) -> None:
     """With a code for the exchange, also from a second factor's page; nowhere else does the page send it."""
     await call(app, "PUT", "/oauth/settings", json={"login_redirect_uris": [PAGE]})

@@ -30,13 +30,15 @@ async def test_settings_are_saved_as_they_are_changed(server: Server, app: App, 
         await expect(ways.get_by_label("As a guest")).not_to_be_checked()
         await expect(ways.get_by_label("As a guest")).to_be_enabled()
         await page.get_by_label("When a member deletes its account").select_option("The member chooses")
+        await page.get_by_label("Time to come back").select_option("14 days")
 
         async def is_saved() -> bool:
             found = await call(app, "GET", "/account-settings")
             chosen = found["second_factor"], found["on_member_delete"], found["password_check"]
             assert found["sign_up_methods"] == ["password", "email", "social"]
             accepts = "email_code" in found["second_factors"]
-            return found["methods"]["email_code"] and accepts and chosen == ("optional", "ask", True)
+            is_set = found["methods"]["email_code"] and found["deletion_grace_days"] == 14
+            return is_set and accepts and chosen == ("optional", "ask", True)
 
         await until(is_saved)
         await page.get_by_label("Passkeys").click()
@@ -128,6 +130,23 @@ async def test_a_member_is_banned_and_the_ban_is_lifted(server: Server, app: App
         await expect(panel).to_contain_text("Not banned")
     answer = await post(app, "/signin", {"login_id": "ada", "password": PASSWORD})
     assert answer.status_code == 200
+
+
+async def test_a_member_that_has_deleted_itself_is_kept(server: Server, app: App, visit: Opening, axe: str) -> None:
+    await call(app, "PATCH", "/account-settings", json={"deletion_grace_days": 14})
+    ada = await verified(app, "ada", "ada@example.com")
+    async with app.client(ada["access_token"]) as client:
+        left = await client.request("DELETE", "/v1/public/app-members/me", json={"password": PASSWORD})
+        assert left.status_code == 200, left.text
+    async with visit("about:blank") as page:
+        await sign_in(page, server, f"/apps/{app.app_id}/members?member={ada['member_id']}")
+        panel = page.get_by_role("complementary", name="Member")
+        await expect(panel).to_contain_text("Deletes itself")
+        assert await obstacles(page, axe) == []
+        await keep_picture(page, "console-member-leaving")
+        await panel.get_by_label("Active", exact=True).click()
+        await expect(panel).not_to_contain_text("Deletes itself")
+    assert (await member_sign_in(app, "ada", PASSWORD)).status_code == 200
 
 
 async def test_members_are_imported_from_a_file(server: Server, app: App, visit: Opening, axe: str) -> None:

@@ -222,6 +222,12 @@ class World:
         elif operation == "replaceOwnPassword":
             body = {"token": self.sign_in_token}
             self._member = self._public("POST", "/v1/public/app-members/email-sign-in/confirm", body)
+        elif operation == "restoreOwnAccount":
+            self._change_settings({"deletion_grace_days": 14})
+            headers = {"Authorization": f"Bearer {self.access_token}"}
+            self._asked("DELETE", "/v1/public/app-members/me", headers, {"password": PASSWORD})
+            body = {"login_id": "grace", "password": PASSWORD}
+            self._member = self._public("POST", "/v1/public/app-members/signin", body)
         if variable := _NEEDED.get(operation):
             self.value(variable)
 

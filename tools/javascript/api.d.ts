@@ -26,6 +26,7 @@ declare namespace Api {
     pending_email: string | null;
     language: string | null;
     has_password: boolean;
+    deletes_at: string | null;
   }
   interface AccountHooks {
     before_sign_up: string | null;
@@ -150,6 +151,7 @@ declare namespace Api {
     default_language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     password_check: boolean;
     on_member_delete: "anonymise" | "ask" | "delete" | "keep";
+    deletion_grace_days: number;
     sign_up_fields: Array<SignUpField>;
     challenge: AppChallenge;
     impersonation: "editor" | "off" | "owner";
@@ -884,6 +886,11 @@ declare namespace Api {
     tables: number;
     columns: number;
   }
+  interface EndedAccount {
+    message: string;
+    id: string;
+    deletes_at: string | null;
+  }
   interface EndedPresence {
     message: string;
     name: string;
@@ -1522,7 +1529,7 @@ declare namespace Api {
     server_from: string | null;
   }
   interface MailTemplate {
-    purpose: "account_deleted" | "address_changed" | "address_in_use" | "change_email" | "export_ready" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
+    purpose: "account_deleted" | "account_deletion" | "address_changed" | "address_in_use" | "change_email" | "export_ready" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1533,7 +1540,7 @@ declare namespace Api {
     variables: Array<string>;
   }
   interface MailTemplateItem {
-    purpose: "account_deleted" | "address_changed" | "address_in_use" | "change_email" | "export_ready" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
+    purpose: "account_deleted" | "account_deletion" | "address_changed" | "address_in_use" | "change_email" | "export_ready" | "invitation" | "message" | "reset_password" | "security_notice" | "sign_in" | "team_invitation" | "test" | "verify_email";
     language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     subject: string;
     is_custom: boolean;
@@ -1632,6 +1639,7 @@ declare namespace Api {
     factors: Array<string>;
     banned_until: string | null;
     ban_reason: string | null;
+    deletes_at: string | null;
   }
   interface MemberResult {
     message: string;
@@ -1862,6 +1870,7 @@ declare namespace Api {
     default_language: "de" | "en" | "es" | "fr" | "ja" | "ko" | "zh";
     password_check: boolean;
     on_member_delete: "anonymise" | "ask" | "delete" | "keep";
+    deletion_grace_days: number;
     sign_up_fields: Array<SignUpField>;
     challenge: PublicChallenge;
     pages_url: string;
@@ -3032,7 +3041,7 @@ declare namespace Api {
     "DELETE /v1/auth/factors/totp": Deleted;
     "DELETE /v1/auth/session": Deleted;
     "DELETE /v1/auth/sessions/{}": Deleted;
-    "DELETE /v1/public/app-members/me": DeletedAccount;
+    "DELETE /v1/public/app-members/me": EndedAccount;
     "DELETE /v1/public/app-members/me/email": DeletedAccount;
     "DELETE /v1/public/app-members/me/identities/{}": UnlinkedIdentity;
     "DELETE /v1/public/app-members/me/passkeys/{}": DeletedPasskey;
@@ -3381,6 +3390,7 @@ declare namespace Api {
     "POST /v1/public/app-members/me/reauthenticate": Reauthenticated;
     "POST /v1/public/app-members/me/reauthenticate/start": ReauthenticationTicket;
     "POST /v1/public/app-members/me/recovery-codes": RecoveryCodesInput;
+    "POST /v1/public/app-members/me/restore": Account;
     "POST /v1/public/app-members/me/sessions/end-others": EndedSessions;
     "POST /v1/public/app-members/me/sign-in-code": SignInCode;
     "POST /v1/public/app-members/me/totp": TotpInput;

@@ -52,9 +52,11 @@ export function members(http: Http, sessions: Sessions): Members {
       await me("PATCH", "/password", { current_password, new_password });
     },
     async deleteAccount(password) {
-      await me("DELETE", "", { password });
+      const { deletes_at } = await me("DELETE", "", { password });
       await sessions.clear("asked");
+      return deletes_at;
     },
+    restore: () => me("POST", "/restore"),
     setEmail: (email) => me("POST", "/email", { email }),
     confirmEmail: (proof) => me("POST", "/email/confirm", proof),
     async requestPasswordReset(who) {

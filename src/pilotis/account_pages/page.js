@@ -4,7 +4,7 @@
   /**
    * @typedef {{password: boolean, email_code: boolean, email_link: boolean, passkey_origins: string[],
    *   sign_up: boolean, invited: boolean, login_id_form: "any" | "email", email_verification: "off" | "optional" | "required", second_factor: "off" | "optional" | "required",
-   *   challenge_on: string[], challenge: {provider: string, site_key: string}, fields: Field[]}} Settings
+   *   deletion_grace_days: number, challenge_on: string[], challenge: {provider: string, site_key: string}, fields: Field[]}} Settings
    * @typedef {{name: string, label: string, type: string, is_required: boolean}} Field
    * @typedef {{page: string, app: string, public_key: string | null, language: string, texts: Record<string, string>,
    *   errors: Record<string, string>, settings: Settings,
@@ -49,6 +49,7 @@
     "invited",
     "no-factor",
   ].map($);
+  const [leavingText, deleteText, deleteButton] = ["leaving-text", "delete-text", "delete"].map($);
   const [joining, joinLogin, joinLabel] = ["joining", "join-login", "join-login-label"].map($);
   const [connected, identityList] = ["connected", "identities"].map($);
   const [factorState, factorPart, passkeyPart, ownPasskeys, devices, qr, key, codes] = [
@@ -312,7 +313,9 @@
       token = "";
       go("sign-in");
     }
-    if (error.code === "CANCELLED") $("status").replaceChildren();
+    if (error.code === "DELETION_PENDING" && token)
+      call("GET", `${MEMBERS}/me/account`).then(({ deletes_at }) => leaving(deletes_at), complain);
+    else if (error.code === "CANCELLED") $("status").replaceChildren();
     // What a function of the app says is in the app's language.
     else if (error.code === "REJECTED_BY_HOOK") say("error", error.found.message);
     else if (error.code.startsWith("PROFILE_")) say("error", errors[error.code].replace("{field}", labelOf(error)));
@@ -487,11 +490,21 @@
     return line;
   }
 
+  /** Show when the account will be deleted, and how it is kept. @param {string} time */
+  function leaving(time) {
+    show("leaving");
+    leavingText.textContent = texts.leaving_text.replace("{date}", when(time));
+  }
+
   /** Fill the account's section. */
   async function account() {
     const [own, factors, { sessions }, { identities }] = await Promise.all(
       ["account", "factors", "sessions", "identities"].map((part) => call("GET", `${MEMBERS}/me/${part}`)),
     );
+    if (own.deletes_at) {
+      leaving(own.deletes_at);
+      return;
+    }
     who.textContent = texts.signed_in_as.replace("{name}", own.nickname || own.login_id || own.email || "");
     address.textContent = own.email || (own.pending_email ? `${own.pending_email}: ${texts.unconfirmed}` : "");
     formOf("address").hidden = settings.email_verification === "off";
@@ -750,16 +763,22 @@
       go("sign-in");
       done(texts.signed_out);
     },
+    keep: async () => {
+      await call("POST", `${MEMBERS}/me/restore`);
+      await arrive();
+      done(texts.kept);
+    },
     delete: async ({ password }) => {
+      let deletesAt = null;
       try {
-        await call("DELETE", `${MEMBERS}/me`, password ? { password } : {});
+        ({ deletes_at: deletesAt } = await call("DELETE", `${MEMBERS}/me`, password ? { password } : {}));
       } catch (error) {
         last.hidden = lastLabel.hidden = false;
         throw error;
       }
       token = "";
       go("sign-in");
-      done(texts.deleted);
+      done(deletesAt ? texts.deleted_later.replace("{date}", when(deletesAt)) : texts.deleted);
     },
   };
 
@@ -827,6 +846,11 @@
   for (const id of ["new-email-label", "new-email", "email-why"])
     $(id).hidden = isLogin || settings.email_verification === "off";
   $("to-sign-up").hidden = !settings.sign_up || !settings.password;
+
+  if (settings.deletion_grace_days) {
+    deleteText.textContent = texts.delete_later_text.replace("{days}", String(settings.deletion_grace_days));
+    deleteButton.textContent = texts.delete_title;
+  }
 
   // Without the name the sign-in goes on.
   sayWhy().catch(() => {});

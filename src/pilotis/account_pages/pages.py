@@ -119,6 +119,7 @@ def _settings(app: AppInfo, origin: str) -> dict[str, object]:
         "login_id_form": accounts.login_id_form,
         "email_verification": accounts.email_verification,
         "second_factor": accounts.second_factor,
+        "deletion_grace_days": accounts.deletion_grace_days,
         "challenge_on": list(accounts.challenge_on),
         "challenge": {"provider": accounts.challenge.provider, "site_key": accounts.challenge.site_key},
         "fields": [msgspec.structs.asdict(field) for field in accounts.sign_up_fields],

@@ -125,7 +125,7 @@ def feature(
     )
     members.members.attach(proofs.claimed, end_of_email, claims.claim)
     members.members.attach_invitations(invitations)
-    members.members.attach_farewells(farewells(mail.mails))
+    members.members.attach_farewells(farewells(mail.mails, floor.base_url))
     members.challenges.attach(apps.settings.challenge_secret)
     return AccountsFeature(
         name="accounts",

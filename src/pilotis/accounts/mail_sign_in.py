@@ -233,7 +233,7 @@ class MailSignIn:
             is_known = owner is not None or await self._members.unproven(connection, app, folded(asked.email))
             invited = await self._members.invited(connection, job.app_id, asked.email, lock=False)
             may_join = is_known or app.accounts.may_sign_up("email", is_invited=invited)
-            if (owner.is_active if owner else may_join) and (app.accounts.email_code or app.accounts.email_link):
+            if (owner.may_enter if owner else may_join) and (app.accounts.email_code or app.accounts.email_link):
                 recipient = owner.email if owner else asked.email
                 language = (owner and owner.language) or asked.language or writer.sending.language
                 hosted = f"{self._base_url}/account/{job.app_id}/sign-in"

@@ -13,6 +13,7 @@ from asyncpg import Connection
 
 from pilotis.accounts import store
 from pilotis.accounts.store import NewProof, Proof, ProofPurpose
+from pilotis.kit.account_settings import pages_path
 from pilotis.kit.crypto import MasterKeyring, derive_key, secret_hash
 from pilotis.kit.ids import uuid7
 from pilotis.kit.languages import Language
@@ -70,14 +71,19 @@ async def write_within_budget(
     return is_within
 
 
-def farewells(mails: Mails) -> Callable[[UUID], Awaitable[Farewell]]:
-    """Return what mails to deleted members that they are."""
+def farewells(mails: Mails, base_url: str) -> Callable[[UUID], Awaitable[Farewell]]:
+    """Return what mails to deleted members that they are, or that they will be and how they come back."""
 
     async def of(app_id: UUID) -> Farewell:
         writer = await mails.writer(app_id)
 
-        async def tell(connection: Connection, email: str, language: Language | None) -> None:
-            await writer.write(connection, NewMail("account_deleted", email, language or writer.sending.language))
+        async def tell(connection: Connection, email: str, language: Language | None, grace: timedelta | None) -> None:
+            language = language or writer.sending.language
+            mail = NewMail("account_deleted", email, language)
+            if grace is not None:
+                page = writer.sending.pages.sign_in or f"{base_url}{pages_path(app_id)}/sign-in"
+                mail = NewMail("account_deletion", email, language, link=page, lifetime=grace)
+            await writer.write(connection, mail)
 
         return tell
 

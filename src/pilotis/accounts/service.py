@@ -229,7 +229,7 @@ class Proofs:
         async with self._database.transaction(app.app_id) as connection:
             state = await self._members.lock_account(connection, app.app_id, member_id)
             is_same = state is not None and password_version(state.password_hash) == proof.password_version
-            if state is None or not (is_same and state.is_active):
+            if state is None or not (is_same and state.may_enter):
                 raise TokenExpiredError
             is_claim = state.email is None and proof.email_folded == state.login_id
             if not (is_claim or state.email_folded == proof.email_folded):
@@ -265,7 +265,7 @@ class Proofs:
         try:
             async with self._database.transaction(app.app_id) as connection:
                 state = await self._members.lock_account(connection, app.app_id, member_id)
-                if state is None or not state.is_active or not await store.use(connection, app.app_id, proof.proof_id):
+                if state is None or not state.may_enter or not await store.use(connection, app.app_id, proof.proof_id):
                     raise TokenExpiredError
                 await self._members.set_email(connection, app, actor, member_id, proof.email)
                 await self._tell_former(connection, writer, member_id, state.email, state.language)
@@ -437,7 +437,7 @@ class Proofs:
             found = await self._members.by_login_id(connection, app_id, asked.login_id or "")
         if found is None:
             found = await self._members.unproven_account(connection, app, asked.email or asked.login_id or "")
-        if found is None or not found.is_active:
+        if found is None or not found.may_enter:
             return
         link = mint(_PREFIXES["reset_password"], app_id)
         mail = NewMail(

@@ -332,6 +332,7 @@ class AppSettings:
             "default_language": stored.default_language,
             "password_check": stored.password_check,
             "on_member_delete": stored.on_member_delete,
+            "deletion_grace_days": stored.deletion_grace_days,
             "sign_up_fields": [SignUpField(**msgspec.structs.asdict(one)) for one in stored.sign_up_fields],
             "methods": SignInMethods(
                 password=has_passwords,

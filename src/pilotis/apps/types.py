@@ -176,7 +176,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     pages. `logo_url` is where the logo of the account pages is. `challenge_on` names what takes a solved challenge.
     Mails and pages are in the `default_language` where neither the member nor the browser asks for another. With
     `password_check` members choose no password that is guessed first. `on_member_delete` says whether what a
-    member has created is deleted with it, loses its creator (`anonymise`), or whether it chooses (`ask`).
+    member has created is deleted with it, loses its creator (`anonymise`), or whether it chooses (`ask`). For
+    `deletion_grace_days` a member that deletes its account may come back.
     """
 
     sign_up: SignUpPolicy
@@ -194,6 +195,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_language: Language
     password_check: bool
     on_member_delete: OnMemberDelete
+    deletion_grace_days: int
     sign_up_fields: list[SignUpField]
 
 
@@ -315,6 +317,7 @@ class AccountSettingsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_un
     default_language: Language | msgspec.UnsetType = msgspec.UNSET
     password_check: bool | msgspec.UnsetType = msgspec.UNSET
     on_member_delete: OnMemberDelete | msgspec.UnsetType = msgspec.UNSET
+    deletion_grace_days: Annotated[int, msgspec.Meta(ge=0, le=90)] | msgspec.UnsetType = msgspec.UNSET
     on_sign_up: Annotated[list[SignUpRow], msgspec.Meta(max_length=5)] | msgspec.UnsetType = msgspec.UNSET
 
 

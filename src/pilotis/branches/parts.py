@@ -129,6 +129,7 @@ class Settings(Part):
                 "default_language",
                 "password_check",
                 "on_member_delete",
+                "deletion_grace_days",
                 "impersonation",
                 "team_second_factor",
                 "hooks",

@@ -131,6 +131,8 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Whether members may not choose passwords that are guessed first."""
     on_member_delete: OnMemberDelete = "keep"
     """What becomes of rows and files that a deleted member has created, or that it chooses."""
+    deletion_grace_days: int = 0
+    """How long a member that has deleted its account may come back."""
     on_sign_up: tuple[SignUpRow, ...] = ()
     """The rows that are made with each member."""
     sign_up_fields: tuple[SignUpField, ...] = ()

@@ -24,6 +24,7 @@ Purpose = Literal[
     "invitation",
     "team_invitation",
     "account_deleted",
+    "account_deletion",
     "export_ready",
     "test",
     "message",

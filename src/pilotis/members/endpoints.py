@@ -5,6 +5,7 @@ from __future__ import annotations
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import Access, InvalidTokenError
 from pilotis.http.api.request import Call
+from pilotis.kit.clock import optional_rfc3339
 from pilotis.kit.errors import RateLimitedError
 from pilotis.kit.languages import preferred
 from pilotis.members.challenges.service import HEADER, ChallengeRequiredError
@@ -17,6 +18,7 @@ from pilotis.members.service import (
     LoginDisabledError,
     LoginIdTakenError,
     Members,
+    NoDeletionPendingError,
     NoPasswordError,
     NoRobot,
     NotAGuestError,
@@ -30,7 +32,7 @@ from pilotis.members.types import (
     CurrentMember,
     CustomDataChange,
     CustomDataResult,
-    DeletedAccount,
+    EndedAccount,
     OwnChange,
     PasswordChange,
     SignedIn,
@@ -163,16 +165,33 @@ class MemberEndpoints(Endpoints, tag="App member authentication"):
         access=Access.ACCOUNT,
         errors=[MemberInactiveError, WrongPasswordError, RateLimitedError],
     )
-    async def delete(self, call: Call, body: AccountDeletion | None) -> DeletedAccount:
+    async def delete(self, call: Call, body: AccountDeletion | None) -> EndedAccount:
         """Delete the signed-in member's account permanently, and end its sessions at once.
 
         A member that has a password sends it. Rows and files that it created stay, unless the account settings say
         otherwise by `on_member_delete`. In a table of the access level Creator no other member sees them, but the
-        console and secret keys do. Its login_id is free again.
+        console and secret keys do. Its login_id is free again. Where the account settings have `deletion_grace_days`,
+        a member that is no guest is deleted at `deletes_at`, and may come back until then: it signs in, and calls
+        `restore`.
         """
         given = body or AccountDeletion()
-        await self._members.delete(call.client, call.app, call.member, call.actor, given)
-        return DeletedAccount("Account deleted.", call.member.member_id)
+        deletes_at = await self._members.delete(call.client, call.app, call.member, call.actor, given)
+        message = "Account deleted." if deletes_at is None else "Account will be deleted."
+        return EndedAccount(message, call.member.member_id, optional_rfc3339(deletes_at))
+
+    @post(
+        "/v1/public/app-members/me/restore",
+        access=Access.ACCOUNT,
+        needs_room=False,
+        errors=[MemberInactiveError, NoDeletionPendingError],
+    )
+    async def restore(self, call: Call) -> Account:
+        """Keep the account that the signed-in member has deleted, before its `deletes_at`.
+
+        Until then a sign-in begins a session that is good for the member's own account only: everything else answers
+        403 `DELETION_PENDING`. This completes it.
+        """
+        return await self._members.restore(call.app, call.member, call.actor)
 
     @patch("/v1/public/app-members/me/custom-data", access=Access.ACCOUNT, errors=[MemberInactiveError])
     async def merge_custom_data(self, call: Call, body: CustomDataChange) -> CustomDataResult:

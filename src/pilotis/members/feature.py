@@ -30,7 +30,7 @@ class MembersFeature(Feature, frozen=True, kw_only=True, eq=False):
         "members": Copied(
             columns="member_id login_id password_hash nickname is_guest is_active custom_data created_at updated_at"
             " last_active_at roles claims email email_folded language factors banned_until ban_reason teams"
-            " made_rows password_by_mail",
+            " made_rows password_by_mail deletes_at deletion_remains",
             part="members",
             checks={"password_hash": check_password_hash},
         ),

@@ -7,11 +7,15 @@ from uuid import UUID
 
 import msgspec
 
+from pilotis.kit.account_settings import Remains
 from pilotis.kit.languages import Language
 
 
 class Entrant(msgspec.Struct, frozen=True):
-    """A member that signs in; `email` is verified, `factors` are the kinds of second factors that it has set up."""
+    """A member that signs in; `email` is verified, `factors` are the kinds of second factors that it has set up.
+
+    With `deletes_at` it is not active, but may come back until then.
+    """
 
     member_id: str
     nickname: str | None
@@ -22,6 +26,7 @@ class Entrant(msgspec.Struct, frozen=True):
     factors: list[str]
     banned_until: datetime | None
     password_by_mail: bool
+    deletes_at: datetime | None
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -60,7 +65,7 @@ class OwnRecord(msgspec.Struct, frozen=True):
 
 
 class OwnAccount(OwnRecord, frozen=True):
-    """All that a member may know of its own account; `claims` is a JSON object."""
+    """All that a member may know of its own account; `claims` is a JSON object, `deletes_at` when it is deleted."""
 
     login_id: str | None
     is_guest: bool
@@ -71,23 +76,27 @@ class OwnAccount(OwnRecord, frozen=True):
     pending_email: str | None
     language: str | None
     has_password: bool
+    deletes_at: datetime | None
 
 
 class MailedAccount(msgspec.Struct, frozen=True):
-    """A member with a verified address, and the language of its mails."""
+    """A member with a verified address, and the language of its mails.
+
+    `may_enter` says whether it is active, or may come back from its deletion.
+    """
 
     member_id: str
     email: str
     language: Language | None
     password_hash: str | None
-    is_active: bool
+    may_enter: bool
 
 
 class AccountState(msgspec.Struct, frozen=True):
-    """What a proof depends on, as it is when the proof is used."""
+    """What a proof depends on, as it is when the proof is used; `may_enter` is that of `MailedAccount`."""
 
     password_hash: str | None
-    is_active: bool
+    may_enter: bool
     email: str | None
     email_folded: str | None
     language: Language | None
@@ -101,6 +110,14 @@ class MergedData(msgspec.Struct, frozen=True):
 
     custom_data: str
     emitted: bool
+
+
+class DueDeletion(msgspec.Struct, frozen=True):
+    """A member whose time to come back is over, and what becomes of what it has created."""
+
+    app_id: UUID
+    member_id: str
+    deletion_remains: Remains
 
 
 class OldGuest(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ import re
 import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -17,10 +17,12 @@ import msgspec
 from asyncpg import Connection
 
 from pilotis.db.batching import Batchers
+from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database
 from pilotis.events.service import Events
 from pilotis.events.types import encoded
 from pilotis.http.api.principals import (
+    SYSTEM,
     Actor,
     AppInfo,
     Client,
@@ -35,7 +37,7 @@ from pilotis.http.api.principals import (
 from pilotis.kit import json
 from pilotis.kit.account_settings import ChallengedAction, Remains, SignUpMethod
 from pilotis.kit.addresses import one_client
-from pilotis.kit.clock import rfc3339
+from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
 from pilotis.kit.foreign_passwords import is_foreign
 from pilotis.kit.ids import uuid7, uuid7_text
@@ -62,6 +64,7 @@ from pilotis.members.known_devices.service import KnownDevices
 from pilotis.members.password_rules import PasswordRules
 from pilotis.members.records import AccountState, Facts, MailedAccount, SessionMember
 from pilotis.members.types import (
+    RETURN,
     Account,
     AccountDeletion,
     CurrentMember,
@@ -158,6 +161,13 @@ class WrongPasswordError(ForbiddenError):
     message = "The current password is wrong."
 
 
+class NoDeletionPendingError(ConflictError):
+    """409: the member has not deleted its account, or it was restored before."""
+
+    code = "NO_DELETION_PENDING"
+    message = "This account is not about to be deleted."
+
+
 class NoPasswordError(ConflictError):
     """409: the member has no password, such as a guest."""
 
@@ -165,7 +175,18 @@ class NoPasswordError(ConflictError):
     message = "This member has no password: a guest gets one by signing up."
 
 
-Farewell = Callable[[Connection, str, Language | None], Awaitable[None]]
+_DUE_BATCH = 500
+Farewell = Callable[[Connection, str, Language | None, timedelta | None], Awaitable[None]]
+"""Mails to an address that its account is deleted, or will be after a time in which it may come back."""
+
+
+class Telling(Protocol):
+    """Tells a member that it is deleted, or will be after a time in which it may come back."""
+
+    def __call__(self, connection: Connection, member_id: str, grace: timedelta | None = None) -> Awaitable[None]:
+        """Write the mail, if the member has a verified address, in the caller's transaction."""
+
+
 """Mails to an address, in a language, that the account which had it is deleted."""
 
 
@@ -261,14 +282,14 @@ class Members:
         """Set what returns, before a transaction, what mails to deleted members of an app."""
         self._farewells = farewells
 
-    async def farewell(self, app_id: UUID) -> Callable[[Connection, str], Awaitable[None]]:
+    async def farewell(self, app_id: UUID) -> Telling:
         """Return what mails to a member that it is deleted, called in the transaction before it is."""
         farewell = None if self._farewells is None else await self._farewells(app_id)
 
-        async def tell(connection: Connection, member_id: str) -> None:
+        async def tell(connection: Connection, member_id: str, grace: timedelta | None = None) -> None:
             state = await self.lock_account(connection, app_id, member_id)
             if farewell is not None and state is not None and state.email is not None:
-                await farewell(connection, state.email, state.language)
+                await farewell(connection, state.email, state.language, grace)
 
         return tell
 
@@ -866,12 +887,12 @@ class Members:
         rows = await store.of_sessions(self._database, app_id, session_ids)
         return {row.session_id: _of_session(row) for row in rows if row.is_active}
 
-    async def require_active(self, app_id: UUID, member_id: str) -> None:
-        """Raise `InvalidTokenError` for a deleted member, `MemberInactiveError` for a deactivated one."""
-        active = await store.is_active(self._database, app_id, member_id)
-        if active is None:
+    async def require_entry(self, app_id: UUID, member_id: str) -> None:
+        """Raise `InvalidTokenError` for a deleted member, `MemberInactiveError` for one that may not come back."""
+        may_enter = await store.may_enter(self._database, app_id, member_id)
+        if may_enter is None:
             raise InvalidTokenError(fault=TokenFault.REVOKED)
-        if not active:
+        if not may_enter:
             raise MemberInactiveError
 
     async def nickname(self, app_id: UUID, member_id: str) -> str | None:
@@ -910,6 +931,7 @@ class Members:
             pending_email=row.pending_email,
             language=row.language,
             has_password=row.has_password,
+            deletes_at=optional_rfc3339(row.deletes_at),
         )
 
     async def password_hash(self, app_id: UUID, member_id: str) -> str | None:
@@ -954,7 +976,7 @@ class Members:
         state = None if member_id is None else await store.lock_account(connection, app.app_id, member_id)
         if member_id is None or state is None:
             return None
-        return MailedAccount(member_id, address, state.language, state.password_hash, state.is_active)
+        return MailedAccount(member_id, address, state.language, state.password_hash, state.may_enter)
 
     async def join(
         self,
@@ -1119,34 +1141,100 @@ class Members:
 
     async def delete(
         self, client: Client, app: AppInfo, member: MemberInfo, actor: Actor, given: AccountDeletion
-    ) -> None:
+    ) -> datetime | None:
         """Delete a member at its own request, and end its sessions. Its rows remain, unless the app says otherwise.
 
-        Its verified address gets a mail.
+        Where the app has `deletion_grace_days`, a member that can sign in again may come back until the time that is
+        returned; meanwhile it is not active. None for one that is gone. Its verified address gets a mail.
 
         A member that has a password must give it; raises `WrongPasswordError`.
         """
-        policy = app.accounts.on_member_delete
+        policy, days = app.accounts.on_member_delete, app.accounts.deletion_grace_days
         if given.data is not None and policy != "ask":
             raise invalid("data", "data: the app decides what becomes of what you have created.", "NOT_ACCEPTED")
         if given.data is None and policy == "ask":
             raise invalid("data", "data: keep, delete or anonymise is expected.", "REQUIRED")
+        remains: Remains = given.data or ("keep" if policy == "ask" else policy)
         old_hash = await self._require_password(client, app, member, given.password)
         tell = await self.farewell(app.app_id)
         async with self._database.transaction(app.app_id) as connection:
             if await store.lock_password(connection, app.app_id, member.member_id) != old_hash:
                 raise WrongPasswordError
-            await tell(connection, member.member_id)
-            await self._sessions.revoke_all(connection, app.app_id, member.member_id)
-            row = await store.delete(connection, app.app_id, member.member_id)
-            if row is None:
+            if days and not member.is_guest:
+                return await self._schedule_deletion(connection, app, actor, member.member_id, days, remains, tell)
+            if not await self.depart(connection, app.app_id, actor, member.member_id, remains, tell):
                 raise InvalidTokenError(fault=TokenFault.REVOKED)
-            await self.departed(connection, app.app_id, [member.member_id])
-            remains: Remains = given.data or ("keep" if policy == "ask" else policy)
-            await self.erase(connection, app.app_id, member.member_id, remains)
-            event = events.about(events.MEMBER_DELETED, actor, row)
+        return None
+
+    async def _schedule_deletion(
+        self,
+        connection: Connection,
+        app: AppInfo,
+        actor: Actor,
+        member_id: str,
+        days: int,
+        remains: Remains,
+        tell: Telling,
+    ) -> datetime:
+        found = await store.schedule_deletion(connection, app.app_id, member_id, days, remains)
+        if found is None:
+            raise InvalidTokenError(fault=TokenFault.REVOKED)
+        deletes_at, row = found
+        if row is not None:
+            await tell(connection, member_id, timedelta(days=days))
+            await self._sessions.revoke_all(connection, app.app_id, member_id)
+            await self.gate.end_tickets(connection, app.app_id, member_id)
+            event = events.about(events.MEMBER_DEACTIVATED, actor, row)
             await self._events.emit_all(connection, app.app_id, [event])
-            await record(connection, app.app_id, actor, "member.delete", member.member_id)
+            await record(
+                connection, app.app_id, actor, "member.schedule_deletion", member_id, deletes_at=rfc3339(deletes_at)
+            )
+        return deletes_at
+
+    async def restore(self, app: AppInfo, member: MemberInfo, actor: Actor) -> Account:
+        """Let a member that has deleted its account come back; raises `NoDeletionPendingError`."""
+        async with self._database.transaction(app.app_id) as connection:
+            row = await store.cancel_deletion(connection, app.app_id, member.member_id)
+            if row is None:
+                raise NoDeletionPendingError
+            await self.returned(connection, app.app_id, member.member_id)
+            event = events.about(events.MEMBER_ACTIVATED, actor, row)
+            await self._events.emit_all(connection, app.app_id, [event])
+            await record(connection, app.app_id, actor, "member.restore", member.member_id)
+        return await self.account(app, member)
+
+    async def returned(self, connection: Connection, app_id: UUID, member_id: str) -> None:
+        """Complete the sessions of a member that has come back, or that the app's side has activated."""
+        await self._sessions.complete(connection, app_id, member_id, RETURN)
+
+    async def delete_due(self, connection: Connection) -> None:
+        """Delete the members of all apps whose time to come back is over."""
+        while found := await store.due_deletions(connection, _DUE_BATCH):
+            for due in found:
+                tell = await self.farewell(due.app_id)
+                async with connection.transaction():
+                    await lock_app(connection, due.app_id)
+                    # It may have come back in this moment.
+                    if await store.lock_due(connection, due.app_id, due.member_id):
+                        await self.depart(connection, due.app_id, SYSTEM, due.member_id, due.deletion_remains, tell)
+
+    async def depart(
+        self, connection: Connection, app_id: UUID, actor: Actor, member_id: str, remains: Remains, tell: Telling
+    ) -> bool:
+        """Delete a member in the caller's transaction, end its sessions, and tell it and all who follow.
+
+        Returns whether there was one. `tell` is what `farewell` returned before the transaction.
+        """
+        await tell(connection, member_id)
+        await self._sessions.revoke_all(connection, app_id, member_id)
+        row = await store.delete(connection, app_id, member_id)
+        if row is None:
+            return False
+        await self.departed(connection, app_id, [member_id])
+        await self.erase(connection, app_id, member_id, remains)
+        await self._events.emit_all(connection, app_id, [events.about(events.MEMBER_DELETED, actor, row)])
+        await record(connection, app_id, actor, "member.delete", member_id)
+        return True
 
     async def _require_password(
         self, client: Client, app: AppInfo, member: MemberInfo, password: str | None

@@ -12,10 +12,12 @@ from asyncpg import Connection
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.db.records import columns
 from pilotis.events.statements import emission
+from pilotis.kit.account_settings import Remains
 from pilotis.members.arrivals.types import MadeRow
 from pilotis.members.events import MemberData
 from pilotis.members.records import (
     AccountState,
+    DueDeletion,
     Entrant,
     Facts,
     MailedAccount,
@@ -25,7 +27,7 @@ from pilotis.members.records import (
     OwnRecord,
     SessionMember,
 )
-from pilotis.members.types import NewRecord
+from pilotis.members.types import RETURN, NewRecord
 from pilotis.security.sessions.service import session_insert, unused_successor
 from pilotis.security.sessions.types import BegunSession
 
@@ -61,7 +63,9 @@ BY_ADDRESS = f"""
         and exists (select from pilotis.apps a where a.app_id = $8 and a.deleted_at is null)
     order by login_id = $9 desc nulls last, email_folded = $10 desc nulls last limit 1
 """
-_MAILED = columns(MailedAccount)
+# A member that deletes its account has a time to come back, in which it is not active otherwise.
+_MAY_ENTER = "is_active or deletes_at is not null as may_enter"
+_MAILED = f"{columns(MailedAccount, without=['may_enter'])}, {_MAY_ENTER}"
 
 
 _SIGN_UP = f"""
@@ -242,7 +246,8 @@ async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UU
     """Return the members of an app's active sessions."""
     rows = await database.fetch(
         f"""
-        select m.is_active, m.is_guest, m.roles, m.claims, m.teams, s.session_id, s.subject,
+        select m.is_active or (m.deletes_at is not null and '{RETURN}' = any(s.awaits)),
+            m.is_guest, m.roles, m.claims, m.teams, s.session_id, s.subject,
             m.last_active_at < now() - interval '1 hour' as active_again, s.level, s.awaits,
             {unused_successor} as unused_successor, s.impersonator is not null as impersonated
         from (select unnest($2::uuid[]) as session_id) asked
@@ -258,12 +263,15 @@ async def of_sessions(database: Database, app_id: UUID, session_ids: Sequence[UU
     return [SessionMember(*row) for row in rows]
 
 
-async def is_active(database: Database, app_id: UUID, member_id: str) -> bool | None:
-    """Return whether a member is active, or None if there is none."""
-    active: bool | None = await database.fetchval(
-        "select is_active from pilotis.members where app_id = $1 and member_id = $2", app_id, member_id, tenant=app_id
+async def may_enter(database: Database, app_id: UUID, member_id: str) -> bool | None:
+    """Return whether a member is active or may come back, or None if there is none."""
+    found: bool | None = await database.fetchval(
+        f"select {_MAY_ENTER} from pilotis.members where app_id = $1 and member_id = $2",
+        app_id,
+        member_id,
+        tenant=app_id,
     )
-    return active
+    return found
 
 
 async def facts(database: Database, app_id: UUID, member_id: str) -> Facts | None:
@@ -340,7 +348,7 @@ async def account(database: Database, app_id: UUID, member_id: str) -> OwnAccoun
                 where p.app_id = m.app_id and p.member_id = m.member_id and p.purpose = 'verify_email'
                     and p.expires_at > now()
                 order by p.created_at desc limit 1
-            ) as pending_email, password_hash is not null as has_password
+            ) as pending_email, password_hash is not null as has_password, deletes_at
         from pilotis.members m where app_id = $1 and member_id = $2
         """,
         app_id,
@@ -393,7 +401,8 @@ async def lock_account(connection: Connection, app_id: UUID, member_id: str) -> 
     """Return what a proof depends on, and lock the member until the transaction ends."""
     row = await connection.fetchrow(
         f"""
-        select {columns(AccountState)} from pilotis.members where app_id = $1 and member_id = $2 for no key update
+        select {columns(AccountState, without=["may_enter"])}, {_MAY_ENTER}
+        from pilotis.members where app_id = $1 and member_id = $2 for no key update
         """,
         app_id,
         member_id,
@@ -574,6 +583,74 @@ async def delete(connection: Connection, app_id: UUID, member_id: str) -> Member
     return None if row is None else MemberData(**row)
 
 
+async def schedule_deletion(
+    connection: Connection, app_id: UUID, member_id: str, days: int, remains: Remains
+) -> tuple[datetime, MemberData | None] | None:
+    """Deactivate a member until it is deleted in so many days, and return when that is, and its last state.
+
+    A deletion that was scheduled before stays as it is, and no state is returned. None for a member that is deleted.
+    """
+    row = await connection.fetchrow(
+        f"""
+        update pilotis.members
+        set is_active = false, updated_at = now(), deletes_at = now() + make_interval(days => $3), deletion_remains = $4
+        where app_id = $1 and member_id = $2 and deletes_at is null
+        returning deletes_at, {_ITEM}
+        """,
+        app_id,
+        member_id,
+        days,
+        remains,
+    )
+    if row is not None:
+        deletes_at, *item = row
+        return deletes_at, MemberData(*item)
+    before: datetime | None = await connection.fetchval(
+        "select deletes_at from pilotis.members where app_id = $1 and member_id = $2", app_id, member_id
+    )
+    return None if before is None else (before, None)
+
+
+async def cancel_deletion(connection: Connection, app_id: UUID, member_id: str) -> MemberData | None:
+    """Activate a member that comes back, and return it; None if its deletion is not scheduled."""
+    row = await connection.fetchrow(
+        f"""
+        update pilotis.members set is_active = true, updated_at = now(), deletes_at = null, deletion_remains = null
+        where app_id = $1 and member_id = $2 and deletes_at is not null
+        returning {_ITEM}
+        """,
+        app_id,
+        member_id,
+    )
+    return None if row is None else MemberData(**row)
+
+
+# A node of the version before activates members without a word about their deletion.
+_IS_DUE = "deletes_at <= now() and not is_active"
+
+
+async def due_deletions(connection: Connection, limit: int) -> list[DueDeletion]:
+    """Return members of any app whose time to come back is over, longest first."""
+    rows = await connection.fetch(
+        f"""
+        select {columns(DueDeletion)} from pilotis.members where {_IS_DUE}
+        order by deletes_at, app_id, member_id limit $1
+        """,
+        limit,
+    )
+    return [DueDeletion(**row) for row in rows]
+
+
+async def lock_due(connection: Connection, app_id: UUID, member_id: str) -> bool:
+    """Return whether a member is still due for deletion, and lock it until the transaction ends."""
+    found = await connection.fetchval(
+        f"select true from pilotis.members where app_id = $1 and member_id = $2 and {_IS_DUE} for update",
+        app_id,
+        member_id,
+    )
+    return bool(found)
+
+
 async def merge_custom_data(
     database: Database, app_id: UUID, member_id: str, change: str, max_bytes: int, event: str
 ) -> MergedData | None:
@@ -650,9 +727,14 @@ async def add_roles(connection: Connection, app_id: UUID, member_id: str, roles:
 
 
 async def set_active(connection: Connection, app_id: UUID, member_id: str, is_active: bool) -> None:
-    """Activate or deactivate a member."""
+    """Activate or deactivate a member; one that is activated is not deleted any more."""
     await connection.execute(
-        "update pilotis.members set is_active = $3, updated_at = now() where app_id = $1 and member_id = $2",
+        """
+        update pilotis.members set is_active = $3, updated_at = now(),
+            deletes_at = case when not $3 then deletes_at end,
+            deletion_remains = case when not $3 then deletion_remains end
+        where app_id = $1 and member_id = $2
+        """,
         app_id,
         member_id,
         is_active,

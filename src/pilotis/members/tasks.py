@@ -1,4 +1,4 @@
-"""The periodic tasks of members: the retention of guests, and of sign-ins that were not finished."""
+"""The periodic tasks of members: the retention of guests, due deletions, and sign-ins that were not finished."""
 
 from __future__ import annotations
 
@@ -18,5 +18,6 @@ def periodic(floor: Floor, members: Members) -> list[Periodic]:
     guests = Guests(floor.events, floor.limits.guest_days, members.departed)
     return [
         on_connection(floor.database, "members.expire_guests", _DAY, guests.expire),
+        on_connection(floor.database, "members.delete_due", _HOUR, members.delete_due),
         on_connection(floor.database, "members.expire_tickets", _HOUR, delete_expired),
     ]

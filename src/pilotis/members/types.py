@@ -73,6 +73,10 @@ class SignedInGuest(msgspec.Struct):
     refresh_token: str
 
 
+RETURN = "return"
+"""What a session awaits whose member has deleted its account: that it comes back."""
+
+
 class CurrentMember(msgspec.Struct, kw_only=True):
     """A member's own record."""
 
@@ -85,7 +89,8 @@ class CurrentMember(msgspec.Struct, kw_only=True):
 class Account(CurrentMember, kw_only=True):
     """All that a member may know of its own account. The app alone sets `roles` and `claims`.
 
-    `email` is verified; `pending_email` is an address that was asked for and is not verified yet.
+    `email` is verified; `pending_email` is an address that was asked for and is not verified yet. `deletes_at` is when
+    the account is deleted, if the member has asked for it and may still come back.
     """
 
     login_id: str | None
@@ -97,6 +102,7 @@ class Account(CurrentMember, kw_only=True):
     pending_email: str | None
     language: str | None
     has_password: bool
+    deletes_at: str | None
 
 
 class PasswordChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,6 +134,12 @@ class DeletedAccount(msgspec.Struct):
 
     message: str
     id: MemberId
+
+
+class EndedAccount(DeletedAccount):
+    """The member that was deleted, or that will be: until `deletes_at` it may come back; null if it cannot."""
+
+    deletes_at: str | None
 
 
 class CustomDataChange(msgspec.Struct, forbid_unknown_fields=True):

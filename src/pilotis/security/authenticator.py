@@ -189,7 +189,7 @@ class Authentication:
             app = await self._apps.by_id(claims.app_id)
         except AppNotFoundError:
             raise InvalidTokenError(fault=TokenFault.REVOKED) from None
-        await self._members.require_active(claims.app_id, claims.sub)
+        await self._members.require_entry(claims.app_id, claims.sub)
         is_guest = claims.sub.startswith(GUEST_PREFIX)
         return await self._sessions.refresh(claims, app.limits, is_guest=is_guest)
 

@@ -374,10 +374,15 @@ class Members:
         """Change the password."""
         self._me("PATCH", "/password", {"current_password": current_password, "new_password": new_password})
 
-    def delete_account(self, password: str | None = None) -> None:
-        """Delete the member; a guest has no password."""
-        self._me("DELETE", "", filled(password=password))
+    def delete_account(self, password: str | None = None) -> str | None:
+        """Delete the member, and return until when it may come back; None if it is gone. A guest has no password."""
+        deletes_at: str | None = (self._me("DELETE", "", filled(password=password))).get("deletes_at")
         self._http.sessions.clear()
+        return deletes_at
+
+    def restore(self) -> dict[str, Any]:
+        """Keep the account of a member that has deleted it, and has signed in again before it is gone."""
+        return self._me("POST", "/restore")
 
     def set_email(self, email: str) -> dict[str, Any]:
         """Mail a code and a link to a new address; return the ticket for `confirm_email`."""

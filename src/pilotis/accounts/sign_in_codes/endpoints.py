@@ -15,7 +15,7 @@ from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import Access, Role, SecretKey, console
 from pilotis.http.api.request import Call
 from pilotis.members.administration.service import MemberNotFoundError
-from pilotis.members.gate.service import MemberInactiveError, SignInNotAllowedError
+from pilotis.members.gate.service import DeletionPendingError, MemberInactiveError, SignInNotAllowedError
 from pilotis.oauth.social.service import SocialLogin
 
 MaySignIn = Callable[[UUID, UUID], Awaitable[bool]]
@@ -53,7 +53,11 @@ class SignInCodeEndpoints(Endpoints, tag="App member authentication"):
     def __init__(self, social: SocialLogin) -> None:
         self._social = social
 
-    @post("/v1/public/app-members/me/sign-in-code", access=Access.ACCOUNT, errors=[MemberInactiveError])
+    @post(
+        "/v1/public/app-members/me/sign-in-code",
+        access=Access.ACCOUNT,
+        errors=[MemberInactiveError, DeletionPendingError],
+    )
     async def create(self, call: Call, body: SignInCodeRequest) -> SignInCode:
         """Get the address at which a page of the app takes over this sign-in, as pages of the server do.
 

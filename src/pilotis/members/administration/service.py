@@ -173,6 +173,8 @@ class MemberAdministration:
         async with self._locked(app.app_id, member_id) as (connection, before):
             if change.is_active is not msgspec.UNSET:
                 await member_store.set_active(connection, app.app_id, member_id, change.is_active)
+                if change.is_active:
+                    await self._members.returned(connection, app.app_id, member_id)
             if change.nickname is not msgspec.UNSET:
                 await member_store.set_nickname(connection, app.app_id, member_id, change.nickname)
             if change.custom_data is not msgspec.UNSET:
@@ -230,14 +232,8 @@ class MemberAdministration:
         remains: Remains = data or ("keep" if policy == "ask" else policy)
         _require_id(member_id)
         tell = await self._members.farewell(app.app_id)
-        async with self._locked(app.app_id, member_id) as (connection, row):
-            await tell(connection, member_id)
-            await self._sessions.revoke_all(connection, app.app_id, member_id)
-            await member_store.delete(connection, app.app_id, member_id)
-            await self._members.departed(connection, app.app_id, [member_id])
-            await self._members.erase(connection, app.app_id, member_id, remains)
-            await self._emit(connection, app, events.MEMBER_DELETED, actor, row)
-            await record(connection, app.app_id, actor, "member.delete", member_id)
+        async with self._locked(app.app_id, member_id) as (connection, _):
+            await self._members.depart(connection, app.app_id, actor, member_id, remains, tell)
 
     async def set_password(self, app: AppInfo, actor: Actor, member_id: str, password: str) -> int:
         """Set a member's password, end its sessions, and return how many there were.
@@ -346,5 +342,6 @@ def _record(row: WholeMember) -> MemberRecord:
         email=row.email,
         factors=row.factors,
         banned_until=optional_rfc3339(row.banned_until),
+        deletes_at=optional_rfc3339(row.deletes_at),
         ban_reason=row.ban_reason,
     )

@@ -36,6 +36,7 @@ class WholeMember(StoredMember, frozen=True):
     factors: list[str]
     banned_until: datetime | None
     ban_reason: str | None
+    deletes_at: datetime | None
 
 
 _ITEM = columns(StoredMember)
@@ -105,7 +106,7 @@ async def read(connection: Connection | TenantDatabase, app_id: UUID, member_id:
         select {_ITEM}, custom_data, claims, (
             select count(*) from pilotis.sessions s
             where s.app_id = m.app_id and s.subject = m.member_id and s.revoked_at is null and s.expires_at > now()
-        ) as sessions, email, factors, banned_until, ban_reason
+        ) as sessions, email, factors, banned_until, ban_reason, deletes_at
         from pilotis.members m where app_id = $1 and member_id = $2
         """,
         app_id,

@@ -55,7 +55,8 @@ class MemberItem(msgspec.Struct, kw_only=True):
 class MemberRecord(MemberItem, kw_only=True):
     """All fields of a member; `last_active_at` is accurate to the hour, `sessions` counts its active sessions.
 
-    `email` is verified, `factors` are the kinds of second factors that it has set up.
+    `email` is verified, `factors` are the kinds of second factors that it has set up. A member that has deleted its
+    account is not active, and is deleted at `deletes_at` unless it comes back or is activated.
     """
 
     sessions: int
@@ -65,6 +66,7 @@ class MemberRecord(MemberItem, kw_only=True):
     factors: list[str]
     banned_until: str | None
     ban_reason: str | None
+    deletes_at: str | None
 
 
 class MemberPage(msgspec.Struct, kw_only=True):

@@ -28,7 +28,7 @@ from pilotis.members.gate import store as ticket_store
 from pilotis.members.gate.store import Ticket
 from pilotis.members.hooks import Passes
 from pilotis.members.records import Entrant
-from pilotis.members.types import Method, SignedIn
+from pilotis.members.types import RETURN, Method, SignedIn
 from pilotis.security.sessions.service import Proof, SessionOrigin, Sessions, TokenPair
 from pilotis.security.single_use import app_of, mint
 
@@ -46,6 +46,13 @@ class MemberInactiveError(ForbiddenError):
 
     code = "MEMBER_INACTIVE"
     message = "This member has been deactivated."
+
+
+class DeletionPendingError(ForbiddenError):
+    """403: the session is provisional: the member has deleted its account, and may still come back."""
+
+    code = "DELETION_PENDING"
+    message = "This account will be deleted. To keep it, call /v1/public/app-members/me/restore."
 
 
 class MemberBannedError(ForbiddenError):
@@ -114,7 +121,7 @@ class Gate:
 
     def examine(self, app: AppInfo, entrant: Entrant, methods: Sequence[Method]) -> Admission:
         """Decide on a member that has proved who it is; raises `MemberInactiveError` or `MemberBannedError`."""
-        if not entrant.is_active:
+        if not entrant.is_active and entrant.deletes_at is None:
             raise MemberInactiveError
         if entrant.banned_until is not None and entrant.banned_until > clock.now():
             raise MemberBannedError(entrant.banned_until)
@@ -125,7 +132,8 @@ class Gate:
         # A mailed code is the second factor only where it comes second.
         is_done = level == 2 or (accepted == [_MAILED] and _MAILED in methods[1:])
         return Admission(
-            awaits=[] if entrant.is_guest else _awaited(app, entrant.email, has_factor=is_done or has_factor),
+            awaits=returning(entrant)
+            + ([] if entrant.is_guest else _awaited(app, entrant.email, has_factor=is_done or has_factor)),
             level=level,
             needs_factor=has_factor and not is_done,
         )
@@ -299,6 +307,8 @@ def password_version(password_hash: str | None) -> bytes:
 
 def require_complete(awaits: Sequence[str]) -> None:
     """Raise the error of a provisional session."""
+    if RETURN in awaits:
+        raise DeletionPendingError
     if "email" in awaits:
         raise EmailNotVerifiedError
     if "factor" in awaits:
@@ -316,6 +326,11 @@ def _accepted(app: AppInfo, entrant: Entrant, first: Method) -> list[str]:
     if _MAILED in named and entrant.email is not None and not is_mail and not accepted:
         accepted.append(_MAILED)
     return accepted
+
+
+def returning(entrant: Entrant) -> list[str]:
+    """Return what the sessions of a member await that has deleted its account: that it comes back."""
+    return [] if entrant.deletes_at is None else [RETURN]
 
 
 def _awaited(app: AppInfo, email: str | None, *, has_factor: bool) -> list[str]:

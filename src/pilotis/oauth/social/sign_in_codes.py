@@ -16,10 +16,16 @@ from pilotis.http.api.principals import Actor, AppInfo, Client, InvalidTokenErro
 from pilotis.kit.errors import invalid
 from pilotis.kit.ids import uuid7
 from pilotis.members.administration.service import MemberNotFoundError
-from pilotis.members.gate.service import Admission, SecondFactorRequiredError, SignInNotAllowedError
+from pilotis.members.gate.service import (
+    Admission,
+    DeletionPendingError,
+    SecondFactorRequiredError,
+    SignInNotAllowedError,
+    returning,
+)
 from pilotis.members.hooks import Passes
 from pilotis.members.service import Members
-from pilotis.members.types import Method, SignedIn
+from pilotis.members.types import RETURN, Method, SignedIn
 from pilotis.oauth import settings_store
 from pilotis.oauth.flow.granting import REQUEST_PREFIX
 from pilotis.oauth.flow.requests import is_challenge
@@ -88,7 +94,7 @@ class SignInCodes:
     ) -> str:
         """Return the address at which a page of the app takes over the member's session.
 
-        Raises a validation error for another page.
+        Raises a validation error for another page, and `DeletionPendingError`.
         """
         if not await self.is_own_page(app.app_id, redirect_uri):
             message = "redirect_uri: exactly one of the app's login_redirect_uris is expected."
@@ -99,6 +105,8 @@ class SignInCodes:
             proof = await self._sessions.proof_of(connection, app.app_id, member.session_id)
             if proof is None:
                 raise InvalidTokenError(fault=TokenFault.REVOKED)
+            if RETURN in proof.awaits:
+                raise DeletionPendingError
             given = {
                 "member_id": member.member_id,
                 "session_id": str(uuid7()),
@@ -175,16 +183,24 @@ class SignInCodes:
                     )
                 else:
                     gate.examine(app, entrant, given.methods)
-                    outcome = await self._go_on(connection, app, given, entrant.nickname, agent)
+                    # It may have deleted its account since then.
+                    awaits = [*dict.fromkeys([*returning(entrant), *given.awaits])]
+                    outcome = await self._go_on(connection, app, given, awaits, entrant.nickname, agent)
                 return Taken(given.methods[0], outcome)
 
         return await self._members.hooks.passing(app, client, attempt)
 
     async def _go_on(
-        self, connection: Connection, app: AppInfo, given: Given, nickname: str | None, agent: str | None
+        self,
+        connection: Connection,
+        app: AppInfo,
+        given: Given,
+        awaits: Sequence[str],
+        nickname: str | None,
+        agent: str | None,
     ) -> SignedIn:
         """Begin a second session, proved as and when the one from which the code comes: that has passed the gate."""
-        admission = Admission(given.awaits, given.level, needs_factor=False)
+        admission = Admission([*awaits], given.level, needs_factor=False)
         tokens = await self._members.gate.start(
             connection,
             app,

@@ -379,7 +379,10 @@ export interface Members {
   /** Merges into the member's own data; null deletes a key. */
   setCustomData(data: JsonObject): Promise<JsonObject>;
   setPassword(currentPassword: string, newPassword: string): Promise<void>;
-  deleteAccount(password?: string): Promise<void>;
+  /** Resolves to the time until which the member may come back, or to null where it is gone. */
+  deleteAccount(password?: string): Promise<string | null>;
+  /** Keeps the account of a member that has deleted it, and has signed in again before it is gone. */
+  restore(): Promise<Account>;
   /** Mails a code and a link to a new address; `confirmEmail` takes the code with the ticket. */
   setEmail(email: string): Promise<{ ticket: string; expires_at: string }>;
   confirmEmail(proof: { code: string; ticket: string } | { token: string }): Promise<Account>;

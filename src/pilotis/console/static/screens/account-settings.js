@@ -17,6 +17,8 @@ import { AccountTheme } from "./account-theme.js";
 
 /** @typedef {Api.AppAccountSettings} Settings */
 
+/** Between which the settings offer; another one was set over the API. */
+const GRACE_DAYS = [0, 7, 14, 30, 90];
 const WAYS = /** @type {const} */ (["password", "email", "social", "guest"]);
 const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail", "verify_challenge"]);
 const URLS = /** @type {const} */ (["verify", "reset", "sign_in", "invite"]);
@@ -72,7 +74,16 @@ export function AccountSettings() {
           disabled=${!may("owner")} title=${why() || undefined} options=${Object.entries(words.languages)}
           onInput=${(/** @type {any} */ value) => change({ default_language: value })}
         />
-        ${choice("on_member_delete")} ${choice("impersonation")}
+        ${choice("on_member_delete")}
+        <${SelectField}
+          label=${words.deletion_grace_days} help=${words.deletion_grace_days_text}
+          value=${String(data.deletion_grace_days)} disabled=${!may("owner")} title=${why() || undefined}
+          options=${[...new Set([...GRACE_DAYS, data.deletion_grace_days])]
+            .sort((one, other) => one - other)
+            .map((days) => [String(days), words.graceDays(days)])}
+          onInput=${(/** @type {string} */ value) => change({ deletion_grace_days: Number(value) })}
+        />
+        ${choice("impersonation")}
       </div>
       ${data.sign_up !== "closed" && html`<fieldset class="field">
         <legend class="label">${words.ways}</legend>

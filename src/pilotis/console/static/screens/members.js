@@ -216,6 +216,10 @@ function Member({ id, changed }) {
                   />
                 </dd>
               </div>
+              ${data.deletes_at && html`<div>
+                <dt>${t.members.deletesAt}</dt>
+                <dd><${Pill} kind="warn" icon="warn">${moment(data.deletes_at)}</${Pill}></dd>
+              </div>`}
             </dl>
             ${data.sessions > 0 && html`<${Sessions}
               path=${`${path}/sessions`} number=${data.sessions} ended=${reload}
