@@ -69,6 +69,7 @@ WEBHOOK = {
 
 # What an operation is about where its request does not name it.
 _NEEDED = {
+    "restoreOwnAccount": "RETURNING_TOKEN",
     "createMemberSignInCode": "SIGN_IN_KEY",
     **dict.fromkeys(["listTables", "listAuditEntries"], "TABLE_ID"),
     **dict.fromkeys(
@@ -222,12 +223,6 @@ class World:
         elif operation == "replaceOwnPassword":
             body = {"token": self.sign_in_token}
             self._member = self._public("POST", "/v1/public/app-members/email-sign-in/confirm", body)
-        elif operation == "restoreOwnAccount":
-            self._change_settings({"deletion_grace_days": 14})
-            headers = {"Authorization": f"Bearer {self.access_token}"}
-            self._asked("DELETE", "/v1/public/app-members/me", headers, {"password": PASSWORD})
-            body = {"login_id": "grace", "password": PASSWORD}
-            self._member = self._public("POST", "/v1/public/app-members/signin", body)
         if variable := _NEEDED.get(operation):
             self.value(variable)
 
@@ -588,6 +583,16 @@ class World:
     def _member(self) -> dict[str, Any]:
         body = {"login_id": "grace", "password": PASSWORD, "nickname": "Grace"}
         return self._public("POST", "/v1/public/app-members/signup", body)
+
+    @property
+    def returning_token(self) -> str:
+        """That of the member, which has deleted its account and signed in again."""
+        self._change_settings({"deletion_grace_days": 14})
+        headers = {"Authorization": f"Bearer {self.access_token}"}
+        self._asked("DELETE", "/v1/public/app-members/me", headers, {"password": PASSWORD})
+        body = {"login_id": "grace", "password": PASSWORD}
+        self._member = self._public("POST", "/v1/public/app-members/signin", body)
+        return self.access_token
 
     @property
     def access_token(self) -> str:
