@@ -1,9 +1,11 @@
 """Incremental backups: what changed since the one before, which is restored together with those it is based on."""
 
 import asyncio
+import errno
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +27,8 @@ from pilotis.backup.copying import ManifestFinder, _output
 from pilotis.backup.errors import DamagedError
 from pilotis.backup.place import opened
 from pilotis.backup.prune import prune, split
+from pilotis.backup.restore import combining_failed
+from pilotis.db.embedded.binaries import find_binaries
 from pilotis.kit.clock import now, parse_rfc3339
 from pilotis.settings import load
 from tests import commands
@@ -309,6 +313,23 @@ async def test_entries_of_a_newer_version_are_refused(made: list[dict[str, Any]]
         await place.catalogue.add(msgspec.structs.replace(one, format=FORMAT + 1, version=newer))
     for words in (["list"], ["create"], ["prune"], ["restore", "--to", str(tmp_path / "new")]):
         assert newer in backup(where, *words, status=3)
+
+
+def test_each_way_in_which_a_write_falls_short_is_a_full_disk(tmp_path: Path):
+    """In the words of the program that is installed, of which two tell no error number."""
+    words = (find_binaries(None) / "pg_combinebackup").read_bytes()
+    written = re.findall(rb"could not write[ -~]*", words)
+    assert sum(b"wrote %d of %d" in message for message in written) >= 2
+    for message in written:
+        said = message.decode().replace("%s", "base/5/16384").replace("%m", os.strerror(errno.ENOSPC))
+        said = f"pg_combinebackup: error: {said.replace('%u', '8192').replace('%d', '4096')}"
+        failed = combining_failed(said, tmp_path)
+        assert isinstance(failed, OSError), said
+        assert failed.errno == errno.ENOSPC
+    said = 'pg_combinebackup: error: backup at "a" starts at LSN 0/1, but expected 0/2\npg_combinebackup: removing "c"'
+    failed = combining_failed(said, tmp_path)
+    assert isinstance(failed, DamagedError)
+    assert "expected 0/2" in str(failed)
 
 
 async def test_a_copy_that_is_given_up_does_not_wait_for_postgresql():

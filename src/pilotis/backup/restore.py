@@ -273,14 +273,19 @@ async def _fetch_database(place: Place, chain: list[Known], directory: Path) -> 
         process.kill()
         process.wait()
     if process.returncode:
-        if _NO_SPACE in said or _SHORT_WRITE.search(said):
-            raise OSError(errno.ENOSPC, _NO_SPACE, str(cluster))
-        # What failed comes before what it then tidies up.
-        lines = said.splitlines() or [""]
-        reason = next((line for line in lines if "error:" in line), lines[-1])
-        raise DamagedError(f"The backups in the store do not fit together: {reason}")
+        raise combining_failed(said, cluster)
     await asyncio.to_thread(shutil.rmtree, directory / _PARTS)
     return cluster
+
+
+def combining_failed(said: str, cluster: Path) -> Exception:
+    """Return the error for what `pg_combinebackup` said when it failed: a full disk, or backups that do not fit."""
+    if _NO_SPACE in said or _SHORT_WRITE.search(said):
+        return OSError(errno.ENOSPC, _NO_SPACE, str(cluster))
+    # What failed comes before what it then tidies up.
+    lines = said.splitlines() or [""]
+    reason = next((line for line in lines if "error:" in line), lines[-1])
+    return DamagedError(f"The backups in the store do not fit together: {reason}")
 
 
 async def _unpack(place: Place, backup: Backup, target: Path) -> None:
