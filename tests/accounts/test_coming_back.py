@@ -194,6 +194,18 @@ class TestEnd:
         waits = await run_sql(app.server, creators, UUID(app.app_id), ada["member_id"])
         assert waits or await run_sql(app.server, rows, ada["member_id"]) == 0
 
+    async def test_an_app_that_is_deleted_holds_up_no_other(self, app: App, other_app: App, services: Any):
+        ada, bob = await sign_up(app, "ada"), await sign_up(other_app, "bob")
+        for one, member in ((app, ada), (other_app, bob)):
+            await leave(one, member)
+            await run_sql(app.server, OVERDUE, UUID(one.app_id), member["member_id"])
+        async with owner_of(app).client() as client:
+            assert (await client.delete(f"/apps/{app.app_id}")).status_code == 200
+        await delete_due(services)
+        assert (await call(other_app, "GET", "/members"))["total_count"] == 0
+        left = "select count(*) from pilotis.members where app_id = $1"
+        assert await run_sql(app.server, left, UUID(app.app_id)) == 1
+
     async def test_whom_an_older_node_has_activated_is_not_deleted(self, app: App, services: Any):
         ada = await sign_up(app, "ada")
         await leave(app, ada)

@@ -38,7 +38,14 @@ from pilotis.kit import json
 from pilotis.kit.account_settings import ChallengedAction, Remains, SignUpMethod
 from pilotis.kit.addresses import one_client
 from pilotis.kit.clock import optional_rfc3339, rfc3339
-from pilotis.kit.errors import ConflictError, ForbiddenError, PayloadTooLargeError, UnauthorizedError, invalid
+from pilotis.kit.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    PayloadTooLargeError,
+    UnauthorizedError,
+    invalid,
+)
 from pilotis.kit.foreign_passwords import is_foreign
 from pilotis.kit.ids import uuid7, uuid7_text
 from pilotis.kit.languages import Language
@@ -1211,7 +1218,11 @@ class Members:
         """Delete the members of all apps whose time to come back is over."""
         while found := await store.due_deletions(connection, _DUE_BATCH):
             for due in found:
-                tell = await self.farewell(due.app_id)
+                try:
+                    tell = await self.farewell(due.app_id)
+                except NotFoundError:
+                    # The app was deleted in this moment, and with it the member.
+                    continue
                 async with connection.transaction():
                     await lock_app(connection, due.app_id)
                     # It may have come back in this moment.

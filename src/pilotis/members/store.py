@@ -630,10 +630,11 @@ _IS_DUE = "deletes_at <= now() and not is_active"
 
 
 async def due_deletions(connection: Connection, limit: int) -> list[DueDeletion]:
-    """Return members of any app whose time to come back is over, longest first."""
+    """Return members of apps that are not deleted whose time to come back is over, longest first."""
     rows = await connection.fetch(
         f"""
-        select {columns(DueDeletion)} from pilotis.members where {_IS_DUE}
+        select {columns(DueDeletion)} from pilotis.members m
+        where {_IS_DUE} and exists (select from pilotis.apps a where a.app_id = m.app_id and a.deleted_at is null)
         order by deletes_at, app_id, member_id limit $1
         """,
         limit,
