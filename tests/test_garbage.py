@@ -1,7 +1,9 @@
-"""What caches drop while a server runs is collected, although it refers to itself."""
+"""What caches drop while a server runs is collected, although it refers to itself; what was there before is not."""
 
 import subprocess
 import sys
+
+import pytest
 
 _PROGRAM = """
 from collections import deque
@@ -25,6 +27,30 @@ for _ in range(150_000):
     most = max(most, Table.alive)
 print(most)
 """
+
+_FORKING = """
+import os
+import re
+from pilotis.serve.worker import tune
+
+reading, writing = os.pipe()
+if os.fork() == 0:
+    tune()
+    with open("/proc/self/smaps_rollup") as file:
+        kilobytes = re.search(r"Private_Dirty: +(\\d+)", file.read())[1]
+    os.write(writing, kilobytes.encode())
+    os._exit(0)
+os.close(writing)
+os.wait()
+print(os.read(reading, 100).decode())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how much memory processes share is asked of Linux")
+def test_workers_share_the_memory_of_their_modules() -> None:
+    """A collection would copy all of it, some forty megabytes."""
+    printed = subprocess.run([sys.executable, "-c", _FORKING], check=True, capture_output=True, text=True).stdout
+    assert int(printed) < 10_000
 
 
 def test_tables_that_leave_a_cache_are_collected() -> None:

@@ -163,7 +163,8 @@ def _plain(node: Node, certificates: Certificates) -> Callable[[ServerState], Ca
 
 def tune() -> None:
     """Exclude from garbage collection what is there from the start; let threads interrupt each other sooner."""
-    gc.collect()
+    # Not after a collection: the start leaves less than a megabyte of garbage, and a collection writes to every object,
+    # so that workers would no longer share their modules' memory.
     gc.freeze()
     # CPython collects the old generation when it has grown by a quarter since the last time: count from nothing.
     gc.collect()
