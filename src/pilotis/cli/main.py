@@ -52,7 +52,7 @@ COMMANDS = {
     "test": "project_tests",
 }
 
-_COLLECT_AFTER = 500_000
+_COLLECT_AFTER = 250_000
 
 
 class _Lazy(click.Group):
