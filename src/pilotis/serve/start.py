@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures.thread  # noqa: F401 - see `_read_modules`
+import gc
 import importlib
 import importlib.util
 import os
@@ -22,6 +23,9 @@ from pilotis.settings import Settings, https_url
 
 # How much longer than its own deadlines a process may take to stop.
 _KILL_SECONDS = 5.0
+# For `gc.set_threshold`: more objects than the modules make, which leave hardly any garbage. To look for it would take
+# a tenth of the start, and memory that workers share.
+_COLLECT_AFTER = 250_000
 # Numbers of open files to try where the hard limit is not accepted.
 _OPEN_FILES = (65536, 10240)
 
@@ -36,6 +40,7 @@ def run(settings: Settings, *, snapshot: bool = True) -> None:
     stop = StopRequest()
     stop.install()
     _allow_many_connections()
+    gc.set_threshold(_COLLECT_AFTER)
     reading = threading.Thread(target=_read_modules, daemon=True)
     reading.start()
     try:
