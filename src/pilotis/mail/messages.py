@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from email.headerregistry import Address
-from email.message import EmailMessage
-from email.policy import SMTP
 from email.utils import format_datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
 from pilotis.kit import clock
 from pilotis.kit.mail_addresses import Sender, domain_of
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -28,8 +29,13 @@ def build(
     mail_id: UUID, sender: Sender, reply_to: str | None, recipient: str, language: str, subject: str, body: Body
 ) -> EmailMessage:
     """Return a mail; all attempts to send it have the same Message-ID. Raises `ValueError` for a line break."""
+    # A start does without them.
+    from email.headerregistry import Address
+    from email.message import EmailMessage
+    from email.policy import SMTP
+
     message = EmailMessage(policy=SMTP)
-    message["From"] = _address(sender)
+    message["From"] = Address(sender.name, addr_spec=sender.address)
     message["To"] = Address(addr_spec=recipient)
     if reply_to is not None:
         message["Reply-To"] = Address(addr_spec=reply_to)
@@ -42,7 +48,3 @@ def build(
     # The content's headers replace those that are set before.
     message["Content-Language"] = language
     return message
-
-
-def _address(sender: Sender) -> Address:
-    return Address(sender.name, addr_spec=sender.address)

@@ -12,8 +12,6 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from email.message import EmailMessage
-from email.policy import SMTP as POLICY
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pilotis.http.outgoing import Outgoing, Reach
@@ -23,6 +21,8 @@ from pilotis.kit.mail_addresses import Sender
 from pilotis.kit.smtp_urls import SmtpServer
 
 if TYPE_CHECKING:
+    from email.message import EmailMessage
+
     from aiosmtplib import SMTP
 
 MAX_CONNECTIONS = 4
@@ -99,7 +99,7 @@ class Relays:
         from aiosmtplib import SMTPException
 
         took_effect()
-        data = message.as_bytes(policy=POLICY)
+        data = message.as_bytes()
         try:
             async with self._connection(relay) as connection, asyncio.timeout(_MAIL_SECONDS):
                 connection.mails += 1
