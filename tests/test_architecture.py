@@ -388,6 +388,7 @@ def test_a_start_imports_no_library_that_few_servers_need():
         "nacl",
         "jsonschema_rs",
         "email.headerregistry",
+        "cryptography",
     }
     code = "import sys, pilotis.serve.worker, pilotis.serve.installation; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,10 +12,8 @@ import os
 import unicodedata
 from uuid import UUID
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from pilotis.archive.errors import ArchiveKeyError, InvalidArchiveError
+from pilotis.kit.aead import Aead, TamperedError
 from pilotis.kit.crypto import derive_key
 
 SALT_BYTES = 16
@@ -41,13 +39,13 @@ class Passphrase:
     def seal(self, data_key: bytes, app_id: UUID) -> bytes:
         """Return the data key of an app, encrypted for the archive."""
         nonce = os.urandom(_NONCE_BYTES)
-        return nonce + AESGCM(self._sealing).encrypt(nonce, data_key, app_id.bytes)
+        return nonce + Aead(self._sealing).encrypt(nonce, data_key, app_id.bytes)
 
     def open(self, sealed: bytes, app_id: UUID) -> bytes:
         """Return the data key of the archive's app; raises `ArchiveKeyError`."""
         try:
-            return AESGCM(self._sealing).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], app_id.bytes)
-        except (InvalidTag, ValueError):
+            return Aead(self._sealing).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], app_id.bytes)
+        except TamperedError:
             raise ArchiveKeyError("This is not the passphrase of the archive.") from None
 
     def sign(self, manifest: bytes) -> bytes:

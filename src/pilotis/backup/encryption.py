@@ -10,10 +10,8 @@ from __future__ import annotations
 import hmac
 import os
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from pilotis.backup.errors import DamagedError
+from pilotis.kit.aead import Aead, TamperedError
 from pilotis.kit.crypto import derive_key
 
 KEY_BYTES = 32
@@ -54,7 +52,7 @@ class FolderKey:
 
     def __init__(self, header: bytes, key: bytes) -> None:
         self._header = header
-        self._aead = AESGCM(key)
+        self._aead = Aead(key)
 
     def seal(self, place: str, data: bytes) -> bytes:
         """Return bytes encrypted for the place of their object in the folder."""
@@ -70,5 +68,5 @@ class FolderKey:
         nonce, rest = sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES], sealed[_HEADER_BYTES + _NONCE_BYTES :]
         try:
             return self._aead.decrypt(nonce, rest, place.encode())
-        except (InvalidTag, ValueError):
+        except TamperedError:
             raise DamagedError(f"{place} in the backup store is damaged: its bytes were changed.") from None

@@ -2,7 +2,7 @@
 
 Third parties verify these tokens. They are separate from those of `kit.signing` by type, algorithm and keys. The header
 is always `alg`, `typ` and `kid`, so only that form is accepted: no other `alg`, no `crit`, no key inside a token (RFC
-8725, sections 3.1 and 3.10).
+8725, sections 3.1 and 3.10). The library is imported with the first key: a server that is no provider does without.
 """
 
 from __future__ import annotations
@@ -10,26 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import (
-    RSAPrivateKey,
-    RSAPublicKey,
-    RSAPublicNumbers,
-    generate_private_key,
-)
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from pilotis.kit.crypto import base64url, from_base64url
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 MIN_BITS = 2048
 _MAX_BITS = 8192
@@ -69,6 +57,10 @@ class PublicKey:
 
     def verifies(self, signature: bytes, data: bytes) -> bool:
         """Return whether the signature was made with this key."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+        from cryptography.hazmat.primitives.hashes import SHA256
+
         try:
             self._key.verify(signature, data, PKCS1v15(), SHA256())
         except InvalidSignature:
@@ -93,20 +85,31 @@ class PrivateKey:
 
     def signature(self, data: bytes) -> bytes:
         """Return the signature of the data; takes about a third of a millisecond."""
+        from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+        from cryptography.hazmat.primitives.hashes import SHA256
+
         return self._key.sign(data, PKCS1v15(), SHA256())
 
     def pem(self) -> bytes:
         """Return the key as unencrypted PKCS #8 (RFC 5958) in PEM."""
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
         return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def generate(bits: int = MIN_BITS) -> PrivateKey:
     """Generate a key; takes a tenth of a second or more."""
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+
     return PrivateKey(generate_private_key(_EXPONENT, bits))
 
 
 def from_pem(pem: bytes) -> PrivateKey:
     """Parse a private RSA key from a PEM block; raises `KeyFormatError`."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     try:
         key = load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -130,6 +133,8 @@ def keys_of_pem(text: str) -> list[PrivateKey]:
 
 def from_jwk(jwk: Mapping[str, Any]) -> PublicKey:
     """Parse a public RSA key from a JWK; raises `KeyFormatError`."""
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
+
     parts = [from_base64url(part) if isinstance(part := jwk.get(name), str) else None for name in ("n", "e")]
     if jwk.get("kty") != "RSA" or not all(parts):
         raise KeyFormatError("The object is not an RSA key with n and e.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hmac
 import secrets
+from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives.hashes import SHA1
-from cryptography.hazmat.primitives.twofactor.totp import TOTP
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.twofactor.totp import TOTP
 
 STEP_SECONDS = 30
 _BYTES, _DIGITS = 20, 6
@@ -49,4 +50,7 @@ def step_of(secret: bytes, code: str, now: float) -> int | None:
 
 
 def _totp(secret: bytes) -> TOTP:
+    from cryptography.hazmat.primitives.hashes import SHA1
+    from cryptography.hazmat.primitives.twofactor.totp import TOTP
+
     return TOTP(secret, _DIGITS, SHA1(), STEP_SECONDS)  # noqa: S303 - RFC 6238; authenticator apps know no other

@@ -12,9 +12,7 @@ import hmac
 import os
 from uuid import UUID
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
+from pilotis.kit.aead import Aead, TamperedError
 from pilotis.kit.crypto import derive_key
 
 KEY_BYTES = 32
@@ -34,7 +32,7 @@ class Cipher:
 
     def __init__(self, app_id: UUID, data_key: bytes) -> None:
         self._app_id = app_id
-        self._aead = AESGCM(derive_key(data_key, "encryption/values"))
+        self._aead = Aead(derive_key(data_key, "encryption/values"))
         self._hash_key = derive_key(data_key, "encryption/equality")
         self._header = _VERSION + key_name(data_key)
 
@@ -50,7 +48,7 @@ class Cipher:
             raise DecryptionError("The value was encrypted under another key.")
         try:
             return self._aead.decrypt(nonce, rest, self._place(table_id, column, row_id))
-        except InvalidTag:
+        except TamperedError:
             raise DecryptionError("The value was changed, or belongs to another place.") from None
 
     def hash(self, canonical: bytes, table_id: UUID, column: int) -> bytes:
@@ -71,7 +69,7 @@ def wrap(data_key: bytes, wrapping_key: bytes, app_id: UUID) -> bytes:
     """Return an app's data key encrypted under a key derived from the master key."""
     nonce = os.urandom(_NONCE_BYTES)
     header = _VERSION + key_name(wrapping_key)
-    return header + nonce + AESGCM(wrapping_key).encrypt(nonce, data_key, b"data key" + app_id.bytes)
+    return header + nonce + Aead(wrapping_key).encrypt(nonce, data_key, b"data key" + app_id.bytes)
 
 
 def wrapped_under(wrapped: bytes) -> bytes:
@@ -85,8 +83,8 @@ def unwrap(wrapped: bytes, wrapping_key: bytes, app_id: UUID) -> bytes:
     if header != _VERSION + key_name(wrapping_key):
         raise DecryptionError("The app's data key was wrapped under another master key.")
     try:
-        return AESGCM(wrapping_key).decrypt(nonce, rest, b"data key" + app_id.bytes)
-    except InvalidTag:
+        return Aead(wrapping_key).decrypt(nonce, rest, b"data key" + app_id.bytes)
+    except TamperedError:
         raise DecryptionError("The app's data key was changed, or belongs to another app.") from None
 
 

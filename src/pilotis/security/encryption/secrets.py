@@ -12,9 +12,7 @@ import os
 from collections.abc import Sequence
 from uuid import UUID
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
+from pilotis.kit.aead import Aead, TamperedError
 from pilotis.kit.crypto import derive_key
 from pilotis.security.encryption.cipher import DecryptionError, key_name
 from pilotis.security.encryption.types import Purpose
@@ -58,7 +56,7 @@ def decrypt(owner: UUID, keys: Sequence[bytes], purpose: Purpose, name: str, enc
         raise DecryptionError("The secret was encrypted under another key, or is malformed.")
     try:
         return _aead(key, purpose).decrypt(nonce, encrypted[end:], _place(owner, purpose, name))
-    except InvalidTag:
+    except TamperedError:
         raise DecryptionError("The secret was changed, or belongs to another place.") from None
 
 
@@ -72,5 +70,5 @@ def _place(owner: UUID, purpose: Purpose, name: str) -> bytes:
     return b"".join(len(part).to_bytes(4) + part for part in parts)
 
 
-def _aead(key: bytes, purpose: Purpose) -> AESGCM:
-    return AESGCM(derive_key(key, f"secrets/{purpose.value}"))
+def _aead(key: bytes, purpose: Purpose) -> Aead:
+    return Aead(derive_key(key, f"secrets/{purpose.value}"))
