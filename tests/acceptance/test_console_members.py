@@ -123,7 +123,7 @@ async def test_a_member_is_read_whole(app: App, console_of: httpx.AsyncClient):
         change = {"custom_data": {"theme": "dark"}}
         await client.patch("/v1/public/app-members/me/custom-data", json=change)
     record = (await console_of.get(f"/members/{ada['member_id']}")).json()
-    more = {"claims", "custom_data", "sessions", "email", "factors", "banned_until", "ban_reason"}
+    more = {"claims", "custom_data", "sessions", "email", "factors", "banned_until", "ban_reason", "deletes_at"}
     assert set(record) == ITEM | more
     assert record["custom_data"] == {"theme": "dark"}
     assert (record["nickname"], record["is_guest"], record["is_active"], record["sessions"]) == (

@@ -149,7 +149,8 @@ class TestAMembersOwnAccount:
         there = (await sign_in(app, "ada", OLD)).json()
         await app.row(table, {"text": "mine"}, here["access_token"])
         answer = await delete_account(app, here["access_token"], {"password": OLD})
-        assert (answer.status_code, answer.json()) == (200, {"message": "Account deleted.", "id": here["member_id"]})
+        deleted = {"message": "Account deleted.", "id": here["member_id"], "deletes_at": None}
+        assert (answer.status_code, answer.json()) == (200, deleted)
         for tokens in (here, there):
             assert_error(await me(app.server, tokens["access_token"]), 401, "INVALID_TOKEN")
             assert_error(await refresh(app.server, tokens["refresh_token"]), 401, "INVALID_TOKEN")

@@ -362,6 +362,8 @@ async def test_the_right_credentials_pass(endpoint: Endpoint, w: World, read: Te
 PAST_THE_GATE = {"StorageEndpoints.delete": 409}
 # An export by mail needs an address, which the member does not have.
 PAST_THE_GATE |= {"PersonalDataEndpoints.ask": 409}
+# The member has not deleted its account.
+PAST_THE_GATE |= {"MemberEndpoints.restore": 409}
 # The server has its one first signing key: see `world.prepare`.
 PAST_THE_GATE |= {"GrantEndpoints.create_key": 409}
 # It creates, and would answer 200 if there was the row.

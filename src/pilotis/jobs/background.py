@@ -207,13 +207,19 @@ class Background:
             return
         loop = asyncio.get_running_loop()
         self._timers[queue] = [
-            loop.call_later(ENQUEUED_SECONDS[0], self.wake, queue),
+            loop.call_later(ENQUEUED_SECONDS[0], self._claim_jobs, queue),
             loop.call_later(ENQUEUED_SECONDS[1], self._enqueued_long_ago, queue),
         ]
 
     def _enqueued_long_ago(self, queue: str) -> None:
         self._timers.pop(queue, None)
-        self.wake(queue)
+        self._claim_jobs(queue)
+
+    def _claim_jobs(self, queue: str) -> None:
+        """Claim jobs of a queue; other sources of its work have none because a job was enqueued."""
+        for worker in self.workers.values():
+            if worker.source.queue == queue and worker.source in self.job_sources:
+                worker.wake()
 
     async def _beat_forever(self) -> None:
         while True:
