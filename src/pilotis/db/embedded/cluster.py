@@ -201,6 +201,8 @@ def write_settings(directory: Path, major: int, account: Account | None) -> None
     if major >= _IO_METHOD_SINCE:
         # The default starts three workers for read-ahead; a small database is read from the page cache.
         settings["io_method"] = "sync"
+        # What reads at once needs no room for 64 reads of each process, which is six megabytes.
+        settings["io_max_concurrency"] = "8"
     if sys.platform == "darwin":
         settings |= _SETTINGS_OF_MACOS
     lines = ["# Written by Pilotis at each start; your own settings belong at the end of postgresql.conf."]
