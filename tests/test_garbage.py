@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 _PROGRAM = """
 from collections import deque
 from pilotis.serve.worker import tune
@@ -51,6 +53,42 @@ def test_workers_share_the_memory_of_their_modules() -> None:
     """A collection would copy all of it, some forty megabytes."""
     printed = subprocess.run([sys.executable, "-c", _FORKING], check=True, capture_output=True, text=True).stdout
     assert int(printed) < 10_000
+
+
+_WAITING = """
+import asyncio
+import gc
+from pilotis.serve import worker
+
+class Table:
+    alive = 0
+
+    def __init__(self):
+        Table.alive += 1
+        self.prepared = {"table": self}
+
+    def __del__(self):
+        Table.alive -= 1
+
+async def serve():
+    worker._collect_young(asyncio.get_running_loop())
+    for _ in range(100):
+        Table()
+    before = Table.alive
+    while Table.alive:
+        await asyncio.sleep(0.01)
+    print(before)
+
+worker._COLLECT_SECONDS = 0.05
+worker.tune()
+asyncio.run(serve())
+"""
+
+
+def test_little_garbage_is_collected_soon() -> None:
+    command = [sys.executable, "-c", _WAITING]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+    assert int(printed) == 100
 
 
 def test_tables_that_leave_a_cache_are_collected() -> None:

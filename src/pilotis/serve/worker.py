@@ -44,6 +44,9 @@ _SWITCH_SECONDS = 0.001
 # The numbers of `gc.set_threshold`. Caches drop tables and compiled programs that refer to themselves, which are to be
 # collected; but no request with a thousand rows, which are ten thousand containers, is to be searched for garbage.
 _COLLECT_AFTER = (50_000, 2, 1)
+# How often what has become garbage since is collected, however little there is: so it does not grow to 50,000 objects,
+# and what lives among it does not spread over all of their memory.
+_COLLECT_SECONDS = 60.0
 
 _log = structlog.get_logger("pilotis.https")
 
@@ -86,6 +89,7 @@ async def _serve(
     try:
         await stop.before(node.start())
         tune()
+        _collect_young(asyncio.get_running_loop())
         server = _Server(configuration(node), stop, node.begin_stop)
         certificates = node.made.get(CertificatesFeature).certificates
         main, plain = accepting(listening.main), accepting(listening.plain)
@@ -170,6 +174,12 @@ def tune() -> None:
     gc.collect()
     gc.set_threshold(*_COLLECT_AFTER)
     sys.setswitchinterval(_SWITCH_SECONDS)
+
+
+def _collect_young(loop: asyncio.AbstractEventLoop) -> None:
+    """Collect what has become garbage since the last time, which takes a millisecond or two, again and again."""
+    gc.collect(1)
+    loop.call_later(_COLLECT_SECONDS, _collect_young, loop)
 
 
 class _Server(uvicorn.Server):
