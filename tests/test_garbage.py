@@ -7,10 +7,7 @@ import pytest
 
 from tests.waiting import PATIENCE
 
-_PROGRAM = """
-from collections import deque
-from pilotis.serve.worker import tune
-
+_TABLE = """
 class Table:
     alive = 0
 
@@ -20,6 +17,11 @@ class Table:
 
     def __del__(self):
         Table.alive -= 1
+"""
+
+_PROGRAM = """
+from collections import deque
+from pilotis.serve.worker import tune
 
 # As on a server, at first nothing is there that could become garbage.
 tune()
@@ -60,16 +62,6 @@ import asyncio
 import gc
 from pilotis.serve import worker
 
-class Table:
-    alive = 0
-
-    def __init__(self):
-        Table.alive += 1
-        self.prepared = {"table": self}
-
-    def __del__(self):
-        Table.alive -= 1
-
 async def serve():
     worker._collect_young(asyncio.get_running_loop())
     for _ in range(100):
@@ -86,11 +78,13 @@ asyncio.run(serve())
 
 
 def test_little_garbage_is_collected_soon() -> None:
-    command = [sys.executable, "-c", _WAITING]
+    command = [sys.executable, "-c", _TABLE + _WAITING]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
     assert int(printed) == 100
 
 
 def test_tables_that_leave_a_cache_are_collected() -> None:
-    printed = subprocess.run([sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", _TABLE + _PROGRAM], check=True, capture_output=True, text=True
+    ).stdout
     assert int(printed) < 100_000

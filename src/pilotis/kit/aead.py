@@ -1,4 +1,4 @@
-"""AES-256-GCM (NIST SP 800-38D). Its library takes seven megabytes, and is imported with the first key. Pure."""
+"""AES-256-GCM (NIST SP 800-38D). Its library takes nine megabytes, and is imported with the first key. Pure."""
 
 from __future__ import annotations
 

@@ -44,6 +44,12 @@ class PublicKey:
     """A key that verifies. `kid` is its thumbprint (RFC 7638)."""
 
     def __init__(self, key: RSAPublicKey) -> None:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+        from cryptography.hazmat.primitives.hashes import SHA256
+
+        self.scheme = PKCS1v15(), SHA256()
+        self._refusal = InvalidSignature
         self._key = key
         numbers = key.public_numbers()
         self._n, self._e = _unsigned(numbers.n), _unsigned(numbers.e)
@@ -57,13 +63,9 @@ class PublicKey:
 
     def verifies(self, signature: bytes, data: bytes) -> bool:
         """Return whether the signature was made with this key."""
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-        from cryptography.hazmat.primitives.hashes import SHA256
-
         try:
-            self._key.verify(signature, data, PKCS1v15(), SHA256())
-        except InvalidSignature:
+            self._key.verify(signature, data, *self.scheme)
+        except self._refusal:
             return False
         return True
 
@@ -85,10 +87,7 @@ class PrivateKey:
 
     def signature(self, data: bytes) -> bytes:
         """Return the signature of the data; takes about a third of a millisecond."""
-        from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-        from cryptography.hazmat.primitives.hashes import SHA256
-
-        return self._key.sign(data, PKCS1v15(), SHA256())
+        return self._key.sign(data, *self.public.scheme)
 
     def pem(self) -> bytes:
         """Return the key as unencrypted PKCS #8 (RFC 5958) in PEM."""

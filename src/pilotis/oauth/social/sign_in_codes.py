@@ -184,23 +184,17 @@ class SignInCodes:
                 else:
                     gate.examine(app, entrant, given.methods)
                     # It may have deleted its account since then.
-                    awaits = [*dict.fromkeys([*returning(entrant), *given.awaits])]
-                    outcome = await self._go_on(connection, app, given, awaits, entrant.nickname, agent)
+                    given = msgspec.structs.replace(given, awaits=[*returning(entrant), *given.awaits])
+                    outcome = await self._go_on(connection, app, given, entrant.nickname, agent)
                 return Taken(given.methods[0], outcome)
 
         return await self._members.hooks.passing(app, client, attempt)
 
     async def _go_on(
-        self,
-        connection: Connection,
-        app: AppInfo,
-        given: Given,
-        awaits: Sequence[str],
-        nickname: str | None,
-        agent: str | None,
+        self, connection: Connection, app: AppInfo, given: Given, nickname: str | None, agent: str | None
     ) -> SignedIn:
         """Begin a second session, proved as and when the one from which the code comes: that has passed the gate."""
-        admission = Admission([*awaits], given.level, needs_factor=False)
+        admission = Admission(given.awaits, given.level, needs_factor=False)
         tokens = await self._members.gate.start(
             connection,
             app,

@@ -17,7 +17,7 @@ import { AccountTheme } from "./account-theme.js";
 
 /** @typedef {Api.AppAccountSettings} Settings */
 
-/** Between which the settings offer; another one was set over the API. */
+/** What is offered; another number was set over the API. */
 const GRACE_DAYS = [0, 7, 14, 30, 90];
 const WAYS = /** @type {const} */ (["password", "email", "social", "guest"]);
 const HOOKS = /** @type {const} */ (["before_sign_up", "before_sign_in", "send_mail", "verify_challenge"]);
