@@ -1,8 +1,11 @@
 """A member that has deleted its account may come back for some days, where its app wants that."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
 import httpx
@@ -12,6 +15,8 @@ from pilotis.db.pool import Database
 from pilotis.settings import Settings
 from tests import databases
 from tests.accounts.authenticator import enrolled
+from tests.accounts.test_personal_data import unzipped
+from tests.accounts.test_sign_in_codes import CHALLENGE, PAGE, exchange
 from tests.backstage import run_sql
 from tests.console import owner_of
 from tests.mail.world import MEMBERS, PASSWORD, account, call, mails, post, sign_in, sign_up, verified
@@ -97,6 +102,46 @@ class TestMember:
             assert [row["data"]["n"] for row in (await client.get(path)).json()["data"]] == [1]
         async with app.client((await sign_in(app, "ada", PASSWORD)).json()["access_token"]) as client:
             assert (await client.post(path, json={"data": {"n": 2}})).status_code == 201
+
+    async def test_it_takes_its_data_along(self, app: App):
+        deletes_at = await leave(app, await sign_up(app, "ada"))
+        token = (await sign_in(app, "ada", PASSWORD)).json()["access_token"]
+        ticket = (await post(app, "/me/export", None, token)).json()
+        found = unzipped(await post(app, "/export/download", {"token": ticket["token"]}))
+        told = datetime.fromisoformat(json.loads(found["account.json"])["deletes_at"])
+        assert abs(told - datetime.fromisoformat(deletes_at)) < timedelta(seconds=1)
+
+    async def test_a_page_that_took_over_the_sign_in_before_waits_too(self, app: App):
+        table = await app.table({})
+        await call(app, "PUT", "/oauth/settings", json={"login_redirect_uris": [PAGE]})
+        ada = await sign_up(app, "ada")
+        taken = {"redirect_uri": PAGE, "code_challenge": CHALLENGE}
+        to = (await post(app, "/me/sign-in-code", taken, ada["access_token"])).json()["redirect_to"]
+        await leave(app, ada)
+        begun = await exchange(app, parse_qs(urlsplit(to).query)["code"][0])
+        assert begun.status_code == 200, begun.text
+        assert await is_refused(app, f"/v1/public/tables/{table}/data", begun.json()["access_token"])
+
+    async def test_who_leaves_and_comes_back_at_once_is_in_one_state(self, app: App):
+        """Sixteen that leave and come back: each is answered at once, and either all of it holds or nothing."""
+        table = await app.table({})
+        ada = await sign_up(app, "ada")
+        await leave(app, ada)
+        token = (await sign_in(app, "ada", PASSWORD)).json()["access_token"]
+        keeps = {"is_active": True}
+        async with app.client(token) as client, owner_of(app).client(app) as console:
+            asked = [client.post(f"{MEMBERS}/me/restore") for _ in range(8)]
+            asked += [client.request("DELETE", f"{MEMBERS}/me", json={"password": PASSWORD}) for _ in range(4)]
+            asked += [console.patch(f"/members/{ada['member_id']}", json=keeps) for _ in range(4)]
+            async with asyncio.timeout(PATIENCE):
+                answers = [answer.status_code for answer in await asyncio.gather(*asked)]
+        assert set(answers) <= {200, 401, 403, 409}, answers
+        shown = await call(app, "GET", f"/members/{ada['member_id']}")
+        assert shown["is_active"] == (shown["deletes_at"] is None)
+        again = (await sign_in(app, "ada", PASSWORD)).json()["access_token"]
+        async with app.client(again) as client:
+            works = (await client.get(f"/v1/public/tables/{table}/data")).status_code
+        assert works == (200 if shown["is_active"] else 403)
 
     async def test_a_second_factor_is_asked_for_first(self, app: App):
         await call(app, "PATCH", "/account-settings", json={"second_factor": "optional"})

@@ -114,6 +114,9 @@ class Background:
             for index, source in enumerate(everything)
             if serves is None or source.queue in serves
         }
+        self._job_workers = {
+            worker.source.queue: worker for worker in self.workers.values() if worker.source in self.job_sources
+        }
         self.counts = JobCounts(database, totals, surveys)
         self._counting: asyncio.Task[None] | None = None
         self._has_begun = asyncio.Event()
@@ -217,9 +220,8 @@ class Background:
 
     def _claim_jobs(self, queue: str) -> None:
         """Claim jobs of a queue; other sources of its work have none because a job was enqueued."""
-        for worker in self.workers.values():
-            if worker.source.queue == queue and worker.source in self.job_sources:
-                worker.wake()
+        if worker := self._job_workers.get(queue):
+            worker.wake()
 
     async def _beat_forever(self) -> None:
         while True:

@@ -25,6 +25,7 @@ _ACCOUNT = """
         'member_id', m.member_id, 'login_id', m.login_id, 'email', m.email, 'nickname', m.nickname,
         'language', m.language, 'is_guest', m.is_guest, 'is_active', m.is_active, 'roles', m.roles, 'claims', m.claims,
         'custom_data', m.custom_data, 'created_at', m.created_at, 'last_active_at', m.last_active_at,
+        'deletes_at', m.deletes_at,
         'has_password', m.password_hash is not null, 'factors', m.factors,
         'sessions', (
             select coalesce(jsonb_agg(jsonb_build_object(
