@@ -16,13 +16,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 import asyncpg
 import httpx
 
+from bench import load
+from bench.load import Requests, Result
 from pilotis.backup.wal import waiting
 from pilotis.db.embedded import find_binaries, running_address
 
@@ -105,20 +110,37 @@ async def change(place: Path, app: str, table: str, number: int) -> None:
     await connection.close()
 
 
-async def creates(url: str, key: str, table: str, seconds: float) -> tuple[float, float]:
-    """Return creates a second, and the 99th percentile in ms."""
-    taken: list[float] = []
-    end = time.monotonic() + seconds
+def creates(served: Served, key: str, table: str, seconds: float) -> Result:
+    path = f"/v1/public/tables/{table}/data"
+    file = Requests("POST", [(path, json.dumps({"data": {"name": "x", "note": "y"}}))]).write(served.place / "requests")
+    headers = {"X-Public-Key": key, "Content-Type": "application/json"}
+    return load.run(served.url, "POST", file, headers, seconds, CLIENTS)
 
-    async def one(client: httpx.AsyncClient) -> None:
-        while (began := time.monotonic()) < end:
-            answer = await client.post(f"/v1/public/tables/{table}/data", json={"data": {"name": "x", "note": "y"}})
-            answer.raise_for_status()
-            taken.append(time.monotonic() - began)
 
-    async with httpx.AsyncClient(base_url=url, headers={"X-Public-Key": key}, timeout=60) as client:
-        await asyncio.gather(*(one(client) for _ in range(CLIENTS)))
-    return len(taken) / seconds, quantiles(taken, n=100)[98] * 1000
+@contextmanager
+def backups(served: Served) -> Generator[None]:
+    """Make one full backup after another, each in a session of its own, as cron and systemd start them."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.is_set():
+            making = subprocess.Popen(
+                served.command("backup", "create", "--full"),
+                env=served.environment,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            while making.poll() is None:
+                if is_over.wait(0.05):
+                    os.killpg(making.pid, signal.SIGKILL)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        worker.join()
 
 
 def plain_backup(place: Path, target: Path) -> float:
@@ -175,30 +197,22 @@ def main() -> None:
         if options.only_sizes:
             served.stop()
             return
-        rates: dict[str, list[tuple[float, float]]] = {"no store": [], "log archived": [], "while a backup runs": []}
+        rates: dict[str, list[Result]] = {"no store": [], "log archived": [], "while a backup runs": []}
         for _ in range(options.rounds):
             served.stop()
             served = Served(place, None)
-            asyncio.run(creates(served.url, key, table, 2))
-            rates["no store"].append(asyncio.run(creates(served.url, key, table, options.seconds)))
+            creates(served, key, table, 2)
+            rates["no store"].append(creates(served, key, table, options.seconds))
             served.stop()
             served = Served(place, store)
-            asyncio.run(creates(served.url, key, table, 2))
-            rates["log archived"].append(asyncio.run(creates(served.url, key, table, options.seconds)))
-            making = subprocess.Popen(
-                ["bash", "-c", f"while :; do {' '.join(served.command('backup', 'create', '--full'))}; done"],
-                env=served.environment,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            time.sleep(1.5)
-            rates["while a backup runs"].append(asyncio.run(creates(served.url, key, table, options.seconds)))
-            os.killpg(making.pid, signal.SIGKILL)
-            making.wait()
+            creates(served, key, table, 2)
+            rates["log archived"].append(creates(served, key, table, options.seconds))
+            with backups(served):
+                time.sleep(1.5)
+                rates["while a backup runs"].append(creates(served, key, table, options.seconds))
         for what, found in rates.items():
-            print(
-                f"  {what:20} {median(r for r, _ in found):6.0f} creates/s, p99 {median(p for _, p in found):6.1f} ms"
-            )
+            rate, p99 = median(one.rate for one in found), median(one.p99_ms for one in found)
+            print(f"  {what:20} {rate:6.0f} creates/s, p99 {p99:6.1f} ms")
         served.stop()
 
 

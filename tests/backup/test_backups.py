@@ -11,15 +11,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from pilotis.backup import wal
+from pilotis.backup.copying import NICE
 from pilotis.backup.place import opened
 from pilotis.backup.prune import prune
+from pilotis.db.embedded import running_address
 from pilotis.db.embedded.cluster import WAL_SPOOL
 from pilotis.kit.clock import now, parse_rfc3339
 from pilotis.settings import load
@@ -266,6 +270,33 @@ def killed(where: Server, *arguments: str, ready: Callable[[], bool]) -> None:
     wait_until(lambda: ready() or process.poll() is not None)
     process.send_signal(signal.SIGKILL)
     process.communicate()
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="only Linux schedules sessions as groups")
+async def test_all_that_copies_gives_way_to_requests(source: Server, first: dict[str, Any]):
+    slowly = Server(
+        source.data_dir, environment={**source.environment, "PILOTIS_BACKUP_BYTES_PER_SECOND": str(8 << 20)}
+    )
+
+    cluster = source.data_dir / "postgres"
+    postgres = psutil.Process(int((cluster / "postmaster.pid").read_text().split()[0]))
+    address = running_address(cluster)
+    assert address is not None
+
+    def priorities() -> list[str]:
+        """Those of the sessions of what sends a copy of the cluster and of what receives it."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(OSError, psutil.Error):
+                line = process.cmdline()
+                if "walsender" in "".join(line) if process.ppid() == postgres.pid else address.host in line:
+                    found.append(Path(f"/proc/{process.pid}/autogroup").read_text().split()[-1])
+        return found
+
+    making = asyncio.create_task(backup_beside(slowly, "create", "--full"))
+    await until(lambda: set(priorities()) == {str(NICE)} or making.done())
+    assert priorities() == 2 * [str(NICE)]
+    assert (await making)["kind"] == "full"
 
 
 async def test_a_create_that_was_killed_leaves_nothing_and_runs_again(

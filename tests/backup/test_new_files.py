@@ -268,6 +268,7 @@ async def test_one_that_cannot_be_read_stops_no_other(
 ):
     """It waits, and is said to; one that is not there at all waits for nothing."""
     settings = load({"data_dir": str(source.data_dir)}, source.environment)
+    await add(shop, b"good")
     await copied(source)
     copy_one = files.copy_one
     queued = {name: f"blobs/{shop.app_id}/{uuid4()}" for name in ("unreadable", "missing", "good")}

@@ -8,18 +8,16 @@ hands it to PostgreSQL, which finds in its summaries of the log which blocks cha
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
-import threading
+import time
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,9 +27,10 @@ from pilotis.backup import streams
 from pilotis.backup.errors import BackupError, BackupRefusedError, DamagedError
 from pilotis.backup.place import Place, connected
 from pilotis.db.embedded import find_binaries
+from pilotis.kit.priority import SpareTime, give_way, thread_gives_way
 from pilotis.kit.scratch import scratch
 
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 18
 NICE = 19
 """The priority of what a backup computes: requests come first where processors are few."""
 _BLOCK = tarfile.BLOCKSIZE
@@ -53,12 +52,6 @@ def program(place: Place, name: str) -> Path:
     if not path.exists():
         raise BackupRefusedError(f"{path} is missing; install PostgreSQL's client programs.")
     return path
-
-
-def politely(command: list[str]) -> list[str]:
-    """Return a command that waits where processors are few: requests come first."""
-    nice = shutil.which("nice")
-    return [nice, "-n", str(NICE), *command] if nice else command
 
 
 async def copy(place: Place, address: dict[str, Any], folder: str, based_on: str | None) -> int:
@@ -102,15 +95,16 @@ async def _copy(place: Place, address: dict[str, Any], folder: str, old: Path | 
         command.append(f"--incremental={old}")
     if rate := place.settings.backup.bytes_per_second:
         command.append(f"--max-rate={max(32, rate // 1024)}")
-    with ThreadPoolExecutor(1, "backup", _yield_to_requests) as thread, tempfile.TemporaryFile() as said:
+    with ThreadPoolExecutor(1, "backup", partial(thread_gives_way, NICE)) as thread, tempfile.TemporaryFile() as said:
         process = subprocess.Popen(  # noqa: ASYNC220, S603 - it only starts it
-            politely(command),
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=said,
             env={"LC_ALL": "C"},
             start_new_session=True,
         )
+        give_way(process.pid, NICE)
         yielding = asyncio.create_task(_let_server_yield(address))
         try:
             async with aclosing(_output(process, thread, ManifestFinder(manifest))) as chunks:
@@ -140,6 +134,7 @@ async def _output(
     """
     assert process.stdout is not None
     output, gzip = process.stdout, zlib.compressobj(1, zlib.DEFLATED, _GZIP)
+    spare = SpareTime()
 
     def next_chunk() -> bytes:
         found: list[bytes] = []
@@ -150,8 +145,10 @@ async def _output(
                 process.wait()
                 return b"".join([*found, gzip.flush()])
             finder.feed(data)
+            began = time.monotonic()
             found.append(gzip.compress(data))
             size += len(found[-1])
+            time.sleep(spare.pause_after(time.monotonic() - began))
         return b"".join(found)
 
     try:
@@ -228,12 +225,6 @@ async def unzipped(parts: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         raise DamagedError("A backup in the store is cut off.")
 
 
-def _yield_to_requests() -> None:
-    """Let this thread wait where processors are few; only Linux gives each thread a priority of its own."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-
-
 async def _let_server_yield(address: dict[str, Any]) -> None:
     """Give the process of PostgreSQL that sends the copy the same low priority, where that is allowed."""
     with suppress(BackupError, OSError, PostgresError, InterfaceError):
@@ -244,7 +235,7 @@ async def _let_server_yield(address: dict[str, Any]) -> None:
         finally:
             await connection.close()
         for (pid,) in pids:
-            os.setpriority(os.PRIO_PROCESS, pid, NICE)
+            give_way(pid, NICE)
 
 
 def _last_error(said: str) -> str:

@@ -44,6 +44,7 @@ from pilotis.kit.clock import optional_rfc3339, parse_rfc3339
 from pilotis.kit.crypto import fingerprint
 from pilotis.kit.disk import size_of, sync_filesystem
 from pilotis.kit.errors import StorageFullError
+from pilotis.kit.priority import give_way
 from pilotis.kit.scratch import remove_remains
 from pilotis.security.sessions.store import end_all
 from pilotis.serve.quiet import QUIET_FILE
@@ -266,7 +267,8 @@ async def _fetch_database(place: Place, chain: list[Known], directory: Path) -> 
         command.append("--link")
     command += [str(folder.absolute()) for folder in folders]
     # It ends with this process: nothing writes into the directory when the command runs again.
-    process = spawn(copying.politely(command), account=None, data=None, parent_death_signal=signal.SIGKILL)
+    process = spawn(command, account=None, data=None, parent_death_signal=signal.SIGKILL)
+    give_way(process.pid, copying.NICE)
     try:
         said = (await asyncio.to_thread(process.communicate))[0].decode(errors="replace").strip()
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from msgspec.structs import asdict
 
 from pilotis.cli.command import Outcome, command
 from pilotis.cli.command import Place as Command
+from pilotis.kit.priority import process_gives_way
 
 if TYPE_CHECKING:
     from pilotis.backup.place import Place
@@ -36,7 +36,7 @@ def backup() -> None:
 def create(place: Command, full: bool) -> Outcome:
     """Make a backup, while requests go on. A killed run leaves nothing that the next one does not remove."""
     # Before anything is imported: that alone takes half a second of a processor.
-    os.nice(_NICE)
+    process_gives_way(_NICE)
     from pilotis.backup import base, keys
     from pilotis.backup.place import require_own_database
     from pilotis.backup.prune import prune

@@ -1,8 +1,6 @@
 """A PostgreSQL for the time of a block, beside an event loop that goes on."""
 
 import asyncio
-import os
-import sys
 import threading
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +9,7 @@ from contextlib import asynccontextmanager
 from pilotis.db.embedded.errors import EmbeddedPostgresError
 from pilotis.db.embedded.lockfile import DatabaseAddress
 from pilotis.db.embedded.server import EmbeddedPostgres
+from pilotis.kit.priority import thread_gives_way
 from pilotis.kit.threads import finished
 
 
@@ -31,9 +30,8 @@ async def running(postgres: EmbeddedPostgres, *, priority: int = 0) -> AsyncGene
             raise EmbeddedPostgresError(f"The start of the PostgreSQL on {postgres.directory} was given up.")
 
     def live() -> None:
-        if priority and sys.platform == "linux":
-            # There each thread has a priority of its own, and children have that of the thread.
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), priority)
+        if priority:
+            thread_gives_way(priority)
         try:
             started.set_result(postgres.start(check))
         except BaseException as error:

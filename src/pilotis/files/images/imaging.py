@@ -8,7 +8,6 @@ and exits afterwards.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import warnings
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from PIL import Image
 
 from pilotis.files.recipes import LARGEST_SIDE, MAX_RESULT_BYTES, MAX_SOURCE_PIXELS, Recipe
+from pilotis.kit.priority import process_gives_way
 
 MEMORY_BYTES = 1 << 30
 PROCESSOR_SECONDS = 20
@@ -197,7 +197,7 @@ def confine() -> None:
     """Limit this process to the memory and processor time of one image, and to writing no files."""
     import resource
 
-    os.nice(_NICE)
+    process_gives_way(_NICE)
     for what, limit in (
         (resource.RLIMIT_AS, MEMORY_BYTES),
         (resource.RLIMIT_CPU, PROCESSOR_SECONDS),

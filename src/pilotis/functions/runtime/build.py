@@ -27,8 +27,9 @@ import msgspec
 from pilotis.functions.runtime import seccomp
 from pilotis.functions.runtime.egress import Connect, Egress, EgressPolicy, authorities
 from pilotis.functions.runtime.policy import Isolation, Proxy, Runtime, build_command, own_code_build_command
-from pilotis.functions.runtime.system import give_way, innermost, memory_file, new_folder
+from pilotis.functions.runtime.system import innermost, memory_file, new_folder
 from pilotis.http.outgoing_allowance import HostPattern
+from pilotis.kit.priority import give_way
 
 BUILD_SECONDS = 120.0
 MAX_BUNDLE = 5 * 1024 * 1024

@@ -23,13 +23,13 @@ from pilotis.functions.runtime.policy import Isolation, Proxy, Runtime, command,
 from pilotis.functions.runtime.system import (
     as_real_user,
     counts_by_namespace,
-    give_way,
     innermost,
     memory_file,
     new_folder,
     status,
     write_all,
 )
+from pilotis.kit.priority import give_way
 
 NICE = 5
 """The priority of functions: the server and its database go first."""

@@ -82,21 +82,6 @@ def innermost(pid: int) -> int:
         pid = int(children[0])
 
 
-def give_way(pid: int, nice: int) -> None:
-    """Set the priority of all threads of a process, and of its session where Linux schedules sessions as groups.
-
-    In such a group a priority counts only against the other threads of the session, of which a sandbox has none
-    (sched(7), "The autogroup feature"). A server without privileges may set those of ten sessions a second.
-    """
-    # A sandbox may have threads from before its first process had its priority. Those it makes later inherit it.
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
-    with contextlib.suppress(OSError):
-        if os.getsid(pid) != os.getsid(0):
-            Path(f"/proc/{pid}/autogroup").write_text(str(nice))
-
-
 def status(pid: int, name: str) -> int | None:
     """Return a line of `/proc/<pid>/status`, in KiB."""
     # Each call reads it: bytes without a buffer are found in a third of the time of lines of text.
