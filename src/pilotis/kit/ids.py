@@ -38,16 +38,15 @@ def uuid7_texts(count: int) -> list[str]:
     middle = bytearray(os.urandom(2 * count))
     # The variant is the first two bits (RFC 9562, section 4.1).
     middle[::2] = middle[::2].translate(_VARIANT)
-    middles, ends = middle.hex(), os.urandom(6 * count).hex()
+    middles, ends = middle.hex(" ", 2).split(), os.urandom(6 * count).hex(" ", 6).split()
     texts = []
     milliseconds, stamp = 0, ""
-    for number, ticks in enumerate(range(last - count + 1, last + 1)):
+    for ticks, middle_text, end in zip(range(last - count + 1, last + 1), middles, ends, strict=True):
         if milliseconds != ticks >> 12:
             milliseconds = ticks >> 12
             stamp = f"{milliseconds:012x}"
             stamp = f"{stamp[:8]}-{stamp[8:]}-7"
-        at, end = 4 * number, 12 * number
-        texts.append(f"{stamp}{ticks & 0xFFF:03x}-{middles[at : at + 4]}-{ends[end : end + 12]}")
+        texts.append(f"{stamp}{ticks & 0xFFF:03x}-{middle_text}-{end}")
     return texts
 
 

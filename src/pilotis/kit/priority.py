@@ -17,7 +17,7 @@ from pathlib import Path
 
 _LOOK_SECONDS = 0.25
 _IDLE_PROCESSORS = 0.5
-_FEWEST_PAUSES, _MOST_PAUSES = 0.25, 19.0
+_SHORTEST, _LONGEST = 0.25, 19.0
 """Pauses for each second of work."""
 
 
@@ -88,9 +88,9 @@ class SpareTime:
 
     def _adapt(self, idle_processors: float) -> None:
         if idle_processors < _IDLE_PROCESSORS:
-            self._pauses = min(_MOST_PAUSES, max(_FEWEST_PAUSES, 2 * self._pauses))
+            self._pauses = min(_LONGEST, max(_SHORTEST, 2 * self._pauses))
         else:
-            self._pauses = self._pauses * 0.8 if self._pauses > _FEWEST_PAUSES else 0.0
+            self._pauses = self._pauses * 0.8 if self._pauses > _SHORTEST else 0.0
 
 
 def _idle_seconds() -> float | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
-from pilotis.data.rows import records
+from pilotis.data.rows import arrays, records
+from pilotis.data.rows.arrays import NewRow
 from pilotis.data.rows.emitting import CREATED
 from pilotis.data.rows.operations import cause_of, writer_of
 from pilotis.data.rows.table import PreparedTable
@@ -28,12 +30,8 @@ class NothingCreatedError(BadRequestError):
     message = "None of the rows could be created."
 
 
-class NewRow(msgspec.Struct, gc=False):
-    """A row to create: its id, its fields, and its stored form."""
-
-    row_id: str
-    row: Row
-    record: bytes
+Decoded: TypeAlias = tuple[list[NewRow], list[BulkFailure]]
+"""The valid rows, and the errors of the others."""
 
 
 def new_rows(
@@ -42,24 +40,37 @@ def new_rows(
     visible: Visibility,
     data: msgspec.Raw,
     first_id: str | None,
-    creator: str | None,
     limits: Limits,
-) -> tuple[list[NewRow], list[BulkFailure]]:
+) -> Decoded:
     """Return the valid rows of a JSON array, and the errors of the others. If an id is given, the first row gets it.
 
     Raises `NothingCreatedError` if none is valid, and `ValidationError` for too few or too many rows.
     """
-    cause = cause_of(principal) if CREATED in table.schema.emits else None
     decoded, failed = _decoded(table, visible, data, writer_of(principal), limits)
     ids = uuid7_texts(len(decoded))
     if first_id is not None:
         ids[0] = first_id
-    rows = []
-    for row, row_id in zip(decoded, ids, strict=True):
-        if row is not None:
-            record = records.record(table.schema, row_id, creator, table.encrypted(row, row_id), cause)
-            rows.append(NewRow(row_id, row, record))
-    return rows, failed
+    return [NewRow(row_id, row) for row, row_id in zip(decoded, ids, strict=True) if row is not None], failed
+
+
+def new_arrays(
+    table: PreparedTable, decode: Callable[[], Decoded], creator: str | None
+) -> tuple[list[NewRow], list[BulkFailure], list[str | None]]:
+    """Return what `new_rows` does, which `decode` calls, and the arrays of the valid rows."""
+    rows, failed = decode()
+    return rows, failed, arrays.arguments(table.schema, rows, creator)
+
+
+def new_records(
+    principal: Principal, table: PreparedTable, decode: Callable[[], Decoded], creator: str | None
+) -> tuple[list[NewRow], list[BulkFailure], list[bytes]]:
+    """Return what `new_rows` does, which `decode` calls, and the records of the valid rows, their stored form."""
+    rows, failed = decode()
+    cause = cause_of(principal) if CREATED in table.schema.emits else None
+    made = [
+        records.record(table.schema, one.row_id, creator, table.encrypted(one.row, one.row_id), cause) for one in rows
+    ]
+    return rows, failed, made
 
 
 def failed_apart(

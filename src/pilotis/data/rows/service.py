@@ -15,7 +15,7 @@ import msgspec
 
 from pilotis.data.rows import records
 from pilotis.data.rows.cascades import cascade_of
-from pilotis.data.rows.creating import as_shown, bulk_result, failed_apart, new_rows
+from pilotis.data.rows.creating import as_shown, bulk_result, failed_apart, new_arrays, new_records, new_rows
 from pilotis.data.rows.cursors import InvalidCursorError
 from pilotis.data.rows.operations import (
     NewRecord,
@@ -129,19 +129,25 @@ class Rows:
             visible = table.visible_now(principal, Action.CREATE)
             creator = creator_of_new_row(principal)
             writer = await self._tables.introduced(principal, table)
-            rows, failed = await offload(size, new_rows, writer, table, visible, data, first_id, creator, app.limits)
-            made = [row.record for row in rows]
+            decode = partial(new_rows, writer, table, visible, data, first_id, app.limits)
             refers = table.referring(principal)
-            if visible.is_everything and not table.schema.enforced_keys and not refers:
-                created = rfc3339(await table.insert_many(made))
+            is_free = visible.is_everything and not table.schema.enforced_keys and not refers
+            if is_free and table.takes_arrays and not visible.hides:
+                rows, failed, values = await offload(size, new_arrays, table, decode, creator)
+                created = rfc3339(await table.insert_arrays(values, len(rows)))
             else:
-                moment, errors = await self._insert(principal, table, visible, refers, made)
-                rows, failed = failed_apart(rows, failed, errors)
-                created = optional_rfc3339(moment) or ""
+                rows, failed, made = await offload(size, new_records, principal, table, decode, creator)
+                if is_free:
+                    created = rfc3339(await table.insert_many(made))
+                else:
+                    moment, errors = await self._insert(principal, table, visible, refers, made)
+                    rows, failed = failed_apart(rows, failed, errors)
+                    made = [record for record in made if row_id_of(record) not in errors]
+                    created = optional_rfc3339(moment) or ""
+                if visible.hides:
+                    shown = await table.shown_of_new(made, visible)
+                    rows = await offload(size, as_shown, rows, visible.table.hidden, shown)
             created_by = records.created_by(creator) if visible.shows_creator else b""
-            if visible.hides:
-                shown = await table.shown_of_new([row.record for row in rows], visible)
-                rows = await offload(size, as_shown, rows, visible.table.hidden, shown)
             return await offload(size, bulk_result, rows, failed, created, created_by)
 
         return await self._tables.use(app, table_id, create)

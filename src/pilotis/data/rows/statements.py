@@ -1,9 +1,9 @@
 """The SQL of one table at one schema version: reads rows from JSON and returns rows as JSON. Pure.
 
-PostgreSQL reads any number of rows from one JSON array with `json_to_recordset`, and builds each row's JSON as text,
-which is sent unchanged. Every statement names the column that carries the schema's version,
-so it fails after the schema has changed. Every write also adjusts the row counts in the same statement; each
-connection has its own slot there, so that no writer waits for another.
+PostgreSQL reads any number of rows from one JSON array with `json_to_recordset`, or those of a bulk create from an
+array for each column. It builds each row's JSON as text, which is sent unchanged. Every statement names the column that
+carries the schema's version, so it fails after the schema has changed. Every write also adjusts the row counts in the
+same statement; each connection has its own slot there, so that no writer waits for another.
 """
 
 from __future__ import annotations
@@ -218,6 +218,11 @@ class Statements:
         return self._insert(emits=False)
 
     @functools.cached_property
+    def insert_arrays(self) -> str:
+        """Insert like `insert_without_events`, from the arrays of `pilotis.data.rows.arrays`."""
+        return self._insert(emits=False, given=self._arrays)
+
+    @functools.cached_property
     def insert_one(self) -> str:
         """Insert like `insert_without_events`, where the array has one row.
 
@@ -304,6 +309,17 @@ class Statements:
         values = ["r.__id", "r.__creator", "r.__extra", *(part.value for part in parts), *words.values()]
         return names, values, source
 
+    @property
+    def _arrays(self) -> str:
+        """The records of `_given`, from an array for each member but the creator, who is the same for all."""
+        members = [
+            ("__extra", "jsonb"),
+            *((part.member, part.json_type.split()[0]) for part in _parts(self._table.columns, creates=True)),
+        ]
+        read = [f"unnest(${place}::text::{type_}[]) as {name}" for place, (name, type_) in enumerate(members, start=3)]
+        # In `from`, each of them would be stored before it is read.
+        return f"(select unnest($1::text::uuid[]) as __id, $2::text as __creator, {', '.join(read)}) as r"
+
     @functools.cached_property
     def insert_unless_taken(self) -> str:
         """Insert those rows whose unique keys no other row has; returns the time and their ids."""
@@ -367,10 +383,18 @@ class Statements:
         physical, same = self._table.physical, keys.equal(key, self._table.key_columns, "t", "r")
         return f"__id = any(array(select t.__id from ({self._as_inserted()}) r join {physical} t on {same}))"
 
-    def _insert(self, *, emits: bool, holds: str = "", unless_taken: bool = False, members: Sequence[str] = ()) -> str:
+    def _insert(
+        self,
+        *,
+        emits: bool,
+        holds: str = "",
+        unless_taken: bool = False,
+        members: Sequence[str] = (),
+        given: str = "",
+    ) -> str:
         table = self._table
         names, values, source = self._given
-        given = _records(source)
+        given = given or _records(source)
         events = self._found_events(emits=emits)
         logged = f", {self._log.created()}" if table.watched else ""
         returned = "__id, __created_at" if holds or unless_taken else "__created_at"

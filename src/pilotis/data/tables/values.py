@@ -242,16 +242,13 @@ class RowDecoder:
     def decode_list(self, data: bytes | msgspec.Raw, writer: Writer = NOBODY) -> list[Row] | None:
         """Return the rows of a JSON array, all checked in one step; None unless every row is valid.
 
-        Then `decode` finds the errors of each.
+        Then `decode` finds the errors of each. How deep they are nested was checked with the body that they are from.
         """
         raw = bytes(data)
         if b"\\u0000" in raw or not self._columns:
             return None
         try:
-            rows = self._rows(self._list_decoder.decode(raw), writer)
-            for row in rows:
-                json.check_depth(row.data)
-            return rows
+            return self._rows(self._list_decoder.decode(raw), writer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PilotisError):
             return None
 
