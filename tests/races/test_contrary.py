@@ -23,6 +23,8 @@ from tests.whole import sample
 
 SEED = os.environ.get("TEST_SEED", "1")
 FAMILIES = families()
+# What waits for a process that decodes a picture, of which few run at once, and which gives way to all others.
+_DECODE_PICTURES = {"replaceClientLogo", "replaceAccountLogo"}
 # Their examples call functions.
 _RUNNING = {"Functions", "Workflows"}
 
@@ -50,7 +52,7 @@ def check(answers: list[Got]) -> None:
     expected = ("EXPORT_BUSY", "IMPORTS_BUSY")
     busy = [got for got in answers if got.status == 503 and not any(code in got.text for code in expected)]
     assert not busy, busy[:5]
-    durations = sorted(got.seconds for got in answers)
+    durations = sorted(got.seconds for got in answers if got.operation not in _DECODE_PICTURES)
     slowest = durations[int(len(durations) * 0.99)]
     # Where requests are short, PostgreSQL's second before it looks for a deadlock is still far more than this.
     assert slowest <= max(20 * statistics.median(durations), 0.9), answers
