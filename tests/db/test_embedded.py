@@ -24,6 +24,7 @@ from pilotis.db.embedded import (
     EmbeddedPostgres,
     EmbeddedPostgresError,
     account,
+    beside,
     binaries,
     find_binaries,
     lockfile,
@@ -418,6 +419,18 @@ async def test_a_stop_without_patience_loses_nothing(tmp_path):
     assert "immediate shutdown" in postgres.log.read_text()
     with running(tmp_path / "postgres") as address:
         assert await query(address, "select x from t") == 7
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="only Linux schedules sessions as groups")
+async def test_one_beside_a_server_gives_way_to_it(tmp_path):
+    async with beside.running(EmbeddedPostgres(tmp_path / "postgres"), priority=19) as address:
+        (number,) = re.findall(r"^\d+", (tmp_path / "postgres" / "postmaster.pid").read_text())
+        family = [number, *Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+        assert len(family) > 3
+        # Its own, and that of whoever replays the log at a start, not that of each connection.
+        assert {os.getpriority(os.PRIO_PROCESS, int(pid)) for pid in family} == {19}
+        assert Path(f"/proc/{number}/autogroup").read_text().split()[-1] == "19"
+        assert await query(address, "select 1") == 1
 
 
 def test_a_long_log_is_rotated(tmp_path, monkeypatch):

@@ -56,8 +56,8 @@ hard_texts = st.text(st.sampled_from('\\"\n\r\t\b\f\x01\x1f,{}nu01 é'), max_siz
 
 @pytest.fixture
 async def connection(server: Server) -> Any:
-    async with connection_to(server) as lent:
-        yield lent
+    async with connection_to(server) as opened:
+        yield opened
 
 
 async def test_postgres_reads_each_value_of_an_array(connection: asyncpg.Connection):

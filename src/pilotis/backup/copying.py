@@ -235,7 +235,8 @@ async def _let_server_yield(address: dict[str, Any]) -> None:
         finally:
             await connection.close()
         for (pid,) in pids:
-            give_way(pid, NICE)
+            while not give_way(pid, NICE):  # noqa: ASYNC110 - nothing tells when it may try again
+                await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _last_error(said: str) -> str:

@@ -17,15 +17,15 @@ from pathlib import Path
 
 _LOOK_SECONDS = 0.25
 _IDLE_PROCESSORS = 0.5
-_SHORTEST, _LONGEST = 0.25, 19.0
+_SHORTEST, _LONGEST = 0.25, 9.0
 """Pauses for each second of work."""
 
 
-def give_way(pid: int, nice: int) -> None:
+def give_way(pid: int, nice: int) -> bool:
     """Set the priority of all threads of another process, and of its session unless that is ours.
 
-    `nice` is from 0 to 19. A server without privileges may set those of ten sessions a second; what is not allowed is
-    left as it is.
+    `nice` is from 0 to 19. Returns whether that is all that can be done: without privileges a server may set those of
+    ten sessions a second. What is not allowed at all is left as it is.
     """
     # A process may have threads from before its first one had its priority. Those it makes later inherit it.
     with contextlib.suppress(OSError):
@@ -36,7 +36,22 @@ def give_way(pid: int, nice: int) -> None:
             os.setpriority(os.PRIO_PROCESS, pid, nice)
     with contextlib.suppress(OSError):
         if os.getsid(pid) != os.getsid(0):
-            _set_session(pid, nice)
+            try:
+                _set_session(pid, nice)
+            except BlockingIOError:
+                return False
+    return True
+
+
+def family_gives_way(pid: int, nice: int, done: set[int]) -> None:
+    """Do what `give_way` does for a process and its children but those `done`, to which it adds them.
+
+    Where Linux does not tell the children, for the process alone.
+    """
+    family = [pid]
+    with contextlib.suppress(OSError):
+        family += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    done.update(one for one in family if one not in done and give_way(one, nice))
 
 
 def thread_gives_way(nice: int) -> None:
@@ -67,8 +82,7 @@ class SpareTime:
 
     A low priority alone does not do that: who becomes ready waits until a time slice ends, up to 4 ms, and a request
     wakes several processes in turn. While less than half a processor is idle pauses become longer, until the work has
-    one part in twenty of a processor, and otherwise shorter. Where the system does not tell how idle it is, there are
-    none.
+    a tenth of a processor, and otherwise shorter. Where the system does not tell how idle it is, there are none.
     """
 
     def __init__(self, idle_seconds: Callable[[], float | None] | None = None) -> None:

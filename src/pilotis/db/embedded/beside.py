@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pilotis.db.embedded.errors import EmbeddedPostgresError
 from pilotis.db.embedded.lockfile import DatabaseAddress
 from pilotis.db.embedded.server import EmbeddedPostgres
-from pilotis.kit.priority import thread_gives_way
+from pilotis.kit.priority import family_gives_way, thread_gives_way
 from pilotis.kit.threads import finished
 
 
@@ -24,10 +24,14 @@ async def running(postgres: EmbeddedPostgres, *, priority: int = 0) -> AsyncGene
     # Without this, the future would be cancelled with its waiter, and could take no result.
     started.set_running_or_notify_cancel()
     is_over = threading.Event()
+    yielding: set[int] = set()
 
     def check() -> None:
         if is_over.is_set():
             raise EmbeddedPostgresError(f"The start of the PostgreSQL on {postgres.directory} was given up.")
+        # Its processes begin sessions of their own. The one that replays the log is among the first.
+        if priority and postgres.pid is not None:
+            family_gives_way(postgres.pid, priority, yielding)
 
     def live() -> None:
         if priority:
