@@ -544,19 +544,13 @@ class PreparedTable:
 
     @property
     def takes_arrays(self) -> bool:
-        """Whether new rows can be given as `insert_arrays` takes them."""
-        return bool(self.schema.columns) and self.cipher is None and CREATED not in self.schema.emits
+        """Whether `insert_arrays` takes new rows. Those that Citus stores apart are read from records."""
+        is_plain = self.cipher is None and CREATED not in self.schema.emits
+        return bool(self.schema.columns) and is_plain and not self.statements.apart
 
     async def insert_arrays(self, values: Sequence[str | None], number: int) -> datetime:
         """Insert rows of a table without unique keys that `takes_arrays`, and return their time of creation."""
-        created: datetime
-        if self.statements.apart:
-            async with self.transaction() as connection:
-                (written,) = await connection.fetch(self.statements.insert_arrays, *values)
-                await self.settle(connection.execute, number, written.get("events"))
-                created = written[0]
-        else:
-            created = await self.fetchval(self.statements.insert_arrays, *values)
+        created: datetime = await self.fetchval(self.statements.insert_arrays, *values)
         self.written(number)
         return created
 
