@@ -1,13 +1,15 @@
 """The club: a project that `pilotis dev` runs, used by a visitor, two members and an editor in Chromium."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Self
 
 import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, expect
+from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 
 from tests import cluster_template
 from tests.commands import run_beside
@@ -57,6 +59,27 @@ async def people(browser: Browser) -> AsyncIterator[dict[str, Page]]:
         await context.close()
 
 
+class Late:
+    """The next answer to requests of a page, which is held up on its way until it is released."""
+
+    def __init__(self) -> None:
+        self.is_held, self.release, self.is_over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @classmethod
+    async def answer_of(cls, page: Page, address: str) -> Self:
+        late = cls()
+
+        async def hold(route: Route) -> None:
+            answer = await route.fetch()
+            late.is_held.set()
+            await late.release.wait()
+            await route.fulfill(response=answer)
+            late.is_over.set()
+
+        await page.route(address, hold, times=1)
+        return late
+
+
 async def say(page: Page, hint: str, text: str, button: str) -> None:
     await page.get_by_placeholder(hint).first.fill(text)
     await page.get_by_role("button", name=button).first.click()
@@ -84,11 +107,18 @@ async def test_the_club(club: Running, people: dict[str, Page], tmp_path: Path):
     for page in people.values():
         await expect(page.get_by_text("We meet <i>on Friday</i>")).to_be_visible()
     # Members comment, and are seen with their picture.
+    late = await Late.answer_of(visitor, "**/tables/posts/data/query")
     await bea.get_by_label("Picture").set_input_files({"name": "me.png", "mimeType": "image/png", "buffer": PNG})
     await bea.get_by_role("button", name="Show my picture").click()
+    await late.is_held.wait()
     await expect(visitor.get_by_placeholder("A comment")).to_have_count(0)
     await say(bea, "A comment", "I bring cake", "Say")
-    comment = visitor.get_by_role("article").filter(has_text="bea: I bring cake")
+    comments = [page.get_by_role("article").filter(has_text="bea: I bring cake") for page in (bea, visitor)]
+    await expect(comments[0]).to_be_visible()
+    # What was read before the comment comes after it.
+    late.release.set()
+    await late.is_over.wait()
+    comment = comments[1]
     await expect(comment).to_be_visible()
     await expect(comment.locator("img")).to_have_js_property("naturalWidth", 1)
     # A note is seen by those with whom it is shared.

@@ -50,6 +50,21 @@ function showPosts(rows) {
 const showNotes = (rows) => fill("notes", rows.map(({ id, data }) => element("article", {}, element("p", { textContent: data.text }),
   ...(data.author === profile?.data.member ? [form("share", id, "A member's name", "Share")] : []))));
 
+/** Shows what a query finds, and again after each change of some lists: one reading after the other, so that the newest is the last. */
+function keep(query, show, ...lists) {
+  let isDue = false, isOver = false, reading = Promise.resolve();
+  const again = () => {
+    if (!isDue) reading = reading.then(read, read);
+    isDue = true;
+  };
+  async function read() {
+    isDue = false;
+    const found = isOver ? null : await query.run().catch(() => void setTimeout(again, 2000));
+    if (found && !isOver) show(found.rows);
+  }
+  stops.push(() => (isOver = true), ...lists.map((list) => list.live(again)));
+}
+
 /** What a visitor, a member or an editor sees, kept true. */
 async function show() {
   const account = (await pilotis.members.session()) && (await pilotis.members.account());
@@ -57,11 +72,10 @@ async function show() {
   const is = { visitor: !account, member: !!profile, editor: !!account?.roles.includes("editor") };
   for (const [name, isShown] of Object.entries(is)) for (const one of document.querySelectorAll(`.${name}`)) one.hidden = !isShown;
   for (const stop of stops.splice(0)) stop();
-  const all = posts.all().orderBy("id", "desc").limit(50).expand({ comments: { from: "comments.post", limit: 100, expand: ["profile"] } });
-  const again = () => all.run().then(({ rows }) => showPosts(rows));
-  stops.push(all.live(showPosts), comments.live({ change: again }), profiles.live({ change: again }));
+  const latest = posts.all().orderBy("id", "desc").limit(50);
+  keep(latest.expand({ comments: { from: "comments.post", limit: 100, expand: ["profile"] } }), showPosts, latest, comments, profiles);
   const mine = notes.all().orderBy("id", "desc").limit(50);
-  if (profile) stops.push(mine.live(showNotes), shares.live({ change: () => mine.run().then(({ rows }) => showNotes(rows)) }));
+  if (profile) keep(mine, showNotes, mine, shares);
 }
 pilotis.members.onChange((event) => event.type === "refreshed" || show());
 show();

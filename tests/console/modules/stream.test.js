@@ -1,8 +1,9 @@
 import "./page.js";
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ApiError } from "../../../src/pilotis/console/static/state/api.js";
 import { advance, byStep } from "../../../src/pilotis/console/static/state/executions.js";
-import { parse } from "../../../src/pilotis/console/static/state/stream.js";
+import { follow, parse } from "../../../src/pilotis/console/static/state/stream.js";
 
 test("events are read from parts of a stream", () => {
   const text = ': heartbeat\n\nevent: log\nid: 7\ndata: {"a":\ndata: 1}\n\ndata:{"b":2}\n\nevent: cut';
@@ -17,6 +18,37 @@ test("events are read from parts of a stream", () => {
       { type: "log", id: "7", data: { a: 1 } },
       { type: "message", id: "", data: { b: 2 } },
     ]);
+  }
+});
+
+test("a stream goes on after a silent connection, and after what may pass", async () => {
+  const { fetch, setTimeout } = globalThis;
+  const stream = (text) => new ReadableStream({ start: (to) => text && to.enqueue(new TextEncoder().encode(text)) });
+  const answers = [
+    () => Promise.reject(new TypeError("no connection")),
+    () => new Response("{}", { status: 503 }),
+    () => new Response(stream("")),
+    () => new Response(stream('id: 9\ndata: "last"\n\n')),
+  ];
+  // Seconds last as long as hundredths of them.
+  globalThis.setTimeout = (run, milliseconds) => setTimeout(run, milliseconds / 100);
+  globalThis.requestAnimationFrame = (run) => setTimeout(run);
+  globalThis.fetch = async () => answers.shift()();
+  try {
+    const [abort, states, tokens] = [new AbortController(), [], [new ApiError(503, {}), new ApiError(0, {})]];
+    const headers = async () => {
+      const error = tokens.shift();
+      if (error) throw error;
+      return {};
+    };
+    const told = await new Promise((take) =>
+      follow("/events", abort.signal, take, (state) => states.push(state), "", { headers }),
+    );
+    abort.abort();
+    assert.deepEqual(told, [{ type: "message", id: "9", data: "last" }]);
+    assert.deepEqual(states, ["lost", "lost", "lost", "lost", "open", "lost", "open"]);
+  } finally {
+    Object.assign(globalThis, { fetch, setTimeout });
   }
 });
 

@@ -101,7 +101,7 @@ def feature(
     prepared.on_logged(hub.committed)
     floor.control.subscribe(Topic.APP, hub.app_changed, lambda: None)
     floor.control.subscribe(Topic.CHANGES, hub.wake, hub.wake_all)
-    floor.control.subscribe(Topic.TABLE, hub.table_changed, hub.wake_all)
+    floor.control.subscribe(Topic.TABLE, hub.table_changed, hub.tables_changed)
     floor.control.subscribe(Topic.CHANNEL_RULES, channels_changed, everything_changed)
     floor.control.subscribe(Topic.LIVE_TICKETS, tickets.taken_over, lambda: None)
     floor.control.subscribe(Topic.LIVE_QUESTIONS, inspection.asked, lambda: None)

@@ -186,6 +186,11 @@ class Hub:
         if self._feeds and (feed := self._feeds.get(UUID(app_id))) is not None:
             feed.table_changed(UUID(table_id))
 
+    def tables_changed(self) -> None:
+        """Look at all tables again: messages about them may have been lost."""
+        for feed in self._feeds.values():
+            feed.tables_changed()
+
     def require_room(self, app: AppInfo, address: str, member_id: str | None) -> None:
         """Raise `TooManyLiveStreamsError` if another stream would be one too many."""
         limits, app_id = app.limits, app.app_id
@@ -238,19 +243,22 @@ class Hub:
         """
         app_id = stream.app.app_id
         for _ in range(_COMPILE_TRIES):
+            one.compiled_at = time.monotonic()
             if isinstance(one, Listening):
                 compiled = await self._compiled_channel(stream, one)
             else:
                 compiled = await self._compiled(stream, one)
             feed = self._feeds.get(app_id)
-            tables = (watched.shape.table.schema for watched in compiled)
+            tables = [watched.shape.table.schema for watched in compiled]
             fresh = {table.table_id for table in tables if not table.watched or feed is None or not feed.has(table)}
             if feed is not None and any(feed.is_crowded(watched.shape) for watched in compiled):
                 raise TooManyLiveStreamsError(headers={"Retry-After": "10"})
-            # What makes a table watched changes its version.
-            one.compiled_at = time.monotonic()
-            if not fresh or not await self.watch(app_id, fresh):
+            # What makes a table watched changes its version; what was looked up in it before may have changed unseen.
+            if not fresh or (not await self.watch(app_id, fresh) and all(table.watched for table in tables)):
                 return compiled
+            for table in tables:
+                if not table.watched:
+                    self.tables.forget(table)
         raise TableBusyError
 
     async def _compiled_channel(self, stream: LiveStream, one: Listening) -> list[Watched]:
@@ -377,6 +385,11 @@ class Feed:
         self._changed_tables: set[UUID] = set()
         self._cursor: Cursor | None = None
         self._place = Place()
+        self._unknown_until = 0.0
+        """What was compiled before this moment may be out of date; so may what is about tables that were edited, or
+        looks up rows of tables that were written, since it was compiled."""
+        self._edited_at: dict[UUID, float] = {}
+        self._written_at: dict[UUID, float] = {}
         self._lock = asyncio.Lock()
         self._joining = 0
         self._awake = asyncio.Event()
@@ -412,9 +425,16 @@ class Feed:
 
     def table_changed(self, table_id: UUID) -> None:
         """Compile the subscriptions to a table again."""
+        self._edited_at[table_id] = time.monotonic()
         if table_id in self._by_table:
             self._changed_tables.add(table_id)
             self._awake.set()
+
+    def tables_changed(self) -> None:
+        """Compile again what is about tables of which a change may not have been heard."""
+        self._unknown_until = time.monotonic()
+        self._changed_tables.update(self._by_table)
+        self._awake.set()
 
     def check_streams(self) -> None:
         """Check the credentials of the streams, of many one after the other."""
@@ -443,13 +463,16 @@ class Feed:
         async with self._lock:
             # Where no table is watched there may be no log.
             if self._cursor is None and (self._by_table or any(one.compiled for one in stream.everything())):
-                self._move(await self._now())
+                await self._begin()
             resumed = after is not None and self._cursor is not None and after.epoch == self._cursor.epoch
             stream.place = self._place
             self.streams.add(stream)
             for one in stream.everything():
                 self._add(one, one.compiled)
+                if self._is_behind(one):
+                    self._doubt(one, None)
             stream.begin(after.token if resumed and after is not None else None)
+            await self._judge_again()
             if resumed and after is not None:
                 await self._catch_up(stream, after)
             elif stream.was_asked_to_resume:
@@ -465,10 +488,12 @@ class Feed:
             self._remove(one)
         self._left_at = time.monotonic()
 
-    async def _now(self) -> Cursor:
+    async def _begin(self) -> None:
+        """Begin where the log is now."""
         # Nothing is behind the end of all transactions.
         found = await store.read(self._hub.database, self._app.app_id, f"{2**62 - 1}:{2**62 - 1}:")
-        return self._cursor_of(found)
+        self._unknown_until = time.monotonic()
+        self._move(self._cursor_of(found))
 
     def _cursor_of(self, found: store.Unseen) -> Cursor:
         return cursor_of(found.epoch, found.snapshot, int(time.time() * 1000))
@@ -497,11 +522,26 @@ class Feed:
                     del self._by_table[table_id]
         one.places.clear()
 
-    async def _compile_again(self, one: Subscription | Listening, reason: str | None) -> None:
+    def _is_behind(self, one: Subscription | Listening) -> bool:
+        """Return whether what it was compiled by has changed before the feed's cursor, which tells of it no more."""
+        ages = [self._unknown_until]
+        for shape, _ in one.compiled:
+            table_id = shape.table.schema.table_id
+            ages.append(self._edited_at.get(table_id, 0.0))
+            if shape.tells_facts:
+                ages.append(self._written_at.get(table_id, 0.0))
+        return max(ages) >= one.compiled_at
+
+    def _looks_up(self, one: Subscription) -> bool:
+        """Return whether rows of other tables decide what it is told."""
+        return any(self._shapes[identity].tells_facts for identity, _ in one.places)
+
+    def _doubt(self, one: Subscription | Listening, reason: str | None) -> None:
+        """Let something be compiled again, by `_judge_again`, and its client be told of it, unless nothing is new."""
+        self._place.doubtful[one] = self._place.doubtful.get(one) or reason
+
+    async def _compile_again(self, one: Subscription, reason: str | None) -> None:
         """Compile a subscription again, and tell of it; one that is not possible any more ends."""
-        if isinstance(one, Listening):
-            one.facts_changed()
-            return
         self._remove(one)
         try:
             compiled = await self._hub.compiled(one.stream, one)
@@ -512,31 +552,41 @@ class Feed:
                 raise
             one.stream.end(one, "access" if error.status in {401, 403} else "schema", error.code)
         else:
-            self._add(one, compiled)
+            if one.stream in self.streams:
+                self._add(one, compiled)
             if reason is not None:
                 one.stream.reset(one, reason)
 
     def channels_changed(self) -> None:
         """Judge again who may listen to channels, and to rows."""
+        self._unknown_until = time.monotonic()
         for stream in self.streams:
             for one in stream.everything():
                 one.facts_changed()
         self._awake.set()
 
     async def _judge_again(self) -> None:
-        """Compile again what may be told of other rows than before, and end what may not listen any more."""
+        """Compile again what may be told of other rows than before, and end what may not listen any more.
+
+        Until that succeeds a subscription is told of nothing; then it is told to read again what the rounds went past.
+        """
         for one in list(self._place.doubtful):
-            del self._place.doubtful[one]
+            reason = self._place.doubtful.pop(one, None)
             if one.stream not in self.streams or one.is_over:
                 continue
             try:
                 if isinstance(one, Listening):
                     await self._judge_listening(one)
                 else:
-                    await self._compile_again(one, "access")
-            except Exception:
-                one.facts_changed()
+                    await self._compile_again(one, reason)
+            except (*_OF_ALL, asyncio.CancelledError):
+                # The round is repeated; where a stream opens, its client may have gone.
+                self._doubt(one, reason)
                 raise
+            except Exception as error:
+                self._doubt(one, reason or "gap")
+                if not isinstance(error, PilotisError):
+                    _log.exception("subscription failed", app_id=str(self._app.app_id))
 
     async def _judge_listening(self, one: Listening) -> None:
         self._remove(one)
@@ -585,13 +635,13 @@ class Feed:
             self._flush()
             return
         if self._cursor is None:
-            self._move(await self._now())
+            await self._begin()
         assert self._cursor is not None
         found = await store.read(self._hub.database, self._app.app_id, self._cursor.snapshot)
         if found.epoch != self._cursor.epoch:
-            self._reset_all("gap")
+            await self._reset_all("gap")
         elif found.entries is None:
-            self._reset_all("bulk")
+            await self._reset_all("bulk")
         elif found.entries:
             await self._tell(found.entries, None)
         self._move(self._cursor_of(found))
@@ -625,26 +675,33 @@ class Feed:
         elif found.entries:
             await self._tell(found.entries, stream)
 
-    def _reset_all(self, reason: str) -> None:
+    async def _reset_all(self, reason: str) -> None:
+        """Tell everybody to read again; what rules look up may have changed as well."""
+        self._unknown_until = time.monotonic()
         for stream in self.streams:
-            for one in stream.subscriptions.values():
-                stream.reset(one, reason)
-            for listening in stream.channels.values():
-                listening.facts_changed()
+            for one in stream.everything():
+                if isinstance(one, Listening) or self._looks_up(one):
+                    self._doubt(one, reason)
+                else:
+                    stream.reset(one, reason)
+        await self._judge_again()
 
     async def _look_at_tables(self) -> None:
         """Compile again what is about tables that have changed, where that makes a difference."""
-        changed, self._changed_tables = self._changed_tables, set()
-        for table_id in changed:
+        while self._changed_tables:
+            table_id = self._changed_tables.pop()
             try:
                 now: Hashable = (await self._hub.prepared.current(self._app, table_id)).schema.version
             except TableNotFoundError:
                 now = None
-            for identity in list(self._by_table.get(table_id, ())):
-                group = self._shapes.get(identity)
-                if group is not None and group.shape.table.schema.version != now:
+            except BaseException:
+                self._changed_tables.add(table_id)
+                raise
+            for identity in self._by_table.get(table_id, ()):
+                group = self._shapes[identity]
+                if group.shape.table.schema.version != now:
                     for one in group.all():
-                        await self._compile_again(one, "schema")
+                        self._doubt(one, "schema")
 
     async def _look_at_members(self, now: float) -> None:
         """End the streams of sessions that have ended, and compile again for members of whom other facts are known."""
@@ -660,18 +717,21 @@ class Feed:
                 stream.say_bye("session_ended")
             elif stream.learn(member):
                 for one in stream.everything():
-                    await self._compile_again(one, "access")
+                    one.facts_changed()
 
     async def _tell(self, entries: Sequence[store.Entry], only: LiveStream | None) -> None:
         """Put the events of entries of the log into the streams, or into one of them."""
         by_table: dict[UUID, list[store.Entry]] = {}
         for entry in entries:
             by_table.setdefault(UUID(entry.table_id), []).append(entry)
+        self._written_at.update(dict.fromkeys(by_table, time.monotonic()))
         # First the tables that rules look up, so that nobody is told of a row whose access has just changed.
         for table_id, of_table in by_table.items():
             for identity in list(self._by_table.get(table_id, ())):
                 if (group := self._shapes.get(identity)) is not None and group.tells_facts:
                     await self._judge_alone(group, of_table, only)
+        for table_id in by_table:
+            self._renew_times(table_id)
         await self._judge_again()
         for table_id, of_table in by_table.items():
             for identity in list(self._by_table.get(table_id, ())):
@@ -679,8 +739,6 @@ class Feed:
                     await self._judge_alone(group, of_table, only)
 
     async def _judge(self, group: _Group, entries: Sequence[store.Entry], only: LiveStream | None) -> None:
-        if group.shape.is_timed:
-            await self._renew_times(group)
         if any(entry.op == "b" for entry in entries):
             for one in group.all():
                 if group.tells_facts:
@@ -693,8 +751,8 @@ class Feed:
             assert entry.row_id is not None
             was = changed.get(entry.row_id)
             first, numbers = (entry, []) if was is None else (was.first, was.numbers)
-            if entry.op != "c" and (first.op != "c" or group.tells_facts):
-                # Of a row that is new nobody has been told; but a rule may have looked it up.
+            # Also of a row that is new: who has read the rows since then knows it.
+            if entry.op != "c":
                 numbers.append(entry.seq)
             changed[entry.row_id] = _Changed(first, entry, numbers)
         try:
@@ -705,7 +763,8 @@ class Feed:
             for beside in () if group.shape.related is None else group.shape.related.tables:
                 self._hub.tables.forget(beside)
             for one in group.all():
-                await self._compile_again(one, "schema")
+                self._doubt(one, "schema")
+            await self._judge_again()
             return
         for row_id, change in changed.items():
             group.tell(row_id, change, now.get(row_id), before.get(row_id, ()), only)
@@ -721,10 +780,14 @@ class Feed:
             _log.exception("subscription failed", app_id=str(self._app.app_id), table_id=table_id)
             group.fail(only, "gap")
 
-    async def _renew_times(self, group: _Group) -> None:
-        for one in group.all():
-            if time.monotonic() - one.compiled_at > 1.0:
-                await self._compile_again(one, None)
+    def _renew_times(self, table_id: UUID) -> None:
+        """Let what compares rows of a table with the time be compiled again."""
+        for identity in self._by_table.get(table_id, ()):
+            group = self._shapes[identity]
+            if group.shape.is_timed:
+                for one in group.all():
+                    if time.monotonic() - one.compiled_at > 1.0:
+                        self._doubt(one, None)
 
     async def _judged(
         self, shape: Shape, changed: Mapping[str, _Changed]

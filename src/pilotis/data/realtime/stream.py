@@ -49,8 +49,9 @@ class Place:
         """The token of the round before."""
         self.waiting: dict[LiveStream, None] = {}
         """The streams with events that are not sent."""
-        self.doubtful: dict[Subscription | Listening, None] = {}
-        """What may be told of other rows, or listen to other channels, than before."""
+        self.doubtful: dict[Subscription | Listening, str | None] = {}
+        """What may be told of other rows, or listen to other channels, than before, and the reason that its client is
+        told; None if it need not read its rows again."""
 
     def move(self, token: str) -> None:
         """Note where the feed is now."""
@@ -81,7 +82,7 @@ class Subscription:
 
     def facts_changed(self) -> None:
         """Note that the caller may see other rows than before."""
-        self.stream.place.doubtful[self] = None
+        self.stream.place.doubtful[self] = "access"
 
     @property
     def is_over(self) -> bool:
@@ -119,7 +120,7 @@ class Listening:
 
     def facts_changed(self) -> None:
         """Note that it is to be judged again whether the stream may listen."""
-        self.stream.place.doubtful[self] = None
+        self.stream.place.doubtful[self] = "access"
 
     @property
     def is_over(self) -> bool:

@@ -67,11 +67,10 @@ class ChangeLog:
 
     def _logged(self, op: str, source: str, before: str) -> str:
         table_id = f"'{self._table.table_id}'::uuid"
-        at = "greatest(now(), written.__updated_at)" if op != "d" else "now()"
         return f"""logged as (
                 {"" if self._apart else self._into}
                 select written.__xid as xid, {table_id} as table_id, '{op}'::"char" as op, written.__id as row_id,
-                    {at} as at, {before} as before
+                    greatest(now(), written.__updated_at) as at, {before} as before
                 from {source} where (select count(*) from written) <= {MAX_LOGGED}
                 union all
                 select max(written.__xid), {table_id}, 'b', null, now(), null from written

@@ -128,6 +128,8 @@ export class Source {
   async refresh() {
     const before = this.total.value;
     if (before === null || this.held || this.error.value || this.missing() !== undefined) return null;
+    // What is on its way for rows out of view may be older than what has changed.
+    this.abort?.abort();
     const abort = (this.abort = new AbortController());
     const known = new Map(this.inView().flatMap(([, rows]) => rows.map((row) => [row.id, row.updated_at])));
     let total = before;

@@ -1,6 +1,9 @@
 /** Server-sent events (HTML standard, section 9.2), read by `fetch`: `EventSource` could not send the access token. */
 import { ApiError, authorization, request } from "./api.js";
 
+/** Without a byte for so long a connection is dead: the server says something every 20 seconds. */
+const SILENCE_MS = 50_000;
+
 /** @typedef {{type: string, id: string, data: any}} StreamEvent */
 /** @typedef {"open" | "lost" | "ended"} StreamState */
 
@@ -53,6 +56,11 @@ export async function follow(path, signal, take, tell, last = "", { body, header
   };
   // A hidden tab draws no frames.
   const soon = () => (document.hidden ? setTimeout(hand, 250) : requestAnimationFrame(hand));
+  /** @param {ReadableStreamDefaultReader<any>} reader */
+  const read = (reader) => {
+    const silent = setTimeout(() => void reader.cancel().catch(() => {}), SILENCE_MS);
+    return reader.read().finally(() => clearTimeout(silent));
+  };
   while (!signal.aborted && !isOver) {
     try {
       const answer = await fetch(path, {
@@ -67,13 +75,12 @@ export async function follow(path, signal, take, tell, last = "", { body, header
         },
       });
       if (answer.status === 401) await request("/v1/auth/me");
-      else if (!answer.ok && answer.status < 500 && answer.status !== 429)
-        throw new ApiError(answer.status, await answer.json().catch(() => ({})));
+      else if (!answer.ok) throw new ApiError(answer.status, await answer.json().catch(() => ({})));
       if (answer.ok && answer.body) {
         tell("open");
         let rest = "";
         const reader = answer.body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
-        for (let part = await reader.read(); !part.done; part = await reader.read())
+        for (let part = await read(reader); !part.done; part = await read(reader))
           rest = parse(
             rest + part.value,
             (event) => {
@@ -86,7 +93,9 @@ export async function follow(path, signal, take, tell, last = "", { body, header
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof ApiError && error.status) return tell("lost", error);
+      // Of the stream, or of a request that it needs, such as for another token: what may pass is tried again.
+      if (error instanceof ApiError && error.status && error.status < 500 && error.status !== 429)
+        return tell("lost", error);
     }
     if (isOver) {
       // Before what is read at the end, which an older event must not replace.
