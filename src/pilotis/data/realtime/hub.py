@@ -66,6 +66,8 @@ _COMPILE_TRIES = 5
 _CHECKS, _CHECK_SECONDS = 100, 0.01
 """So many streams are checked together, and then others."""
 _MAX_SHAPES = 500
+_MAX_NOTED = 1000
+"""Of so many tables a feed remembers when they were edited, and when they were written."""
 _OF_LARGE = ("id", "updated_at", "sort")
 _CHANNELS_SECONDS = 3.0
 _DELAYS = 200
@@ -425,10 +427,18 @@ class Feed:
 
     def table_changed(self, table_id: UUID) -> None:
         """Compile the subscriptions to a table again."""
-        self._edited_at[table_id] = time.monotonic()
+        self._note(self._edited_at, [table_id])
         if table_id in self._by_table:
             self._changed_tables.add(table_id)
             self._awake.set()
+
+    def _note(self, moments: dict[UUID, float], table_ids: Iterable[UUID]) -> None:
+        """Note that something has just happened to tables."""
+        now = time.monotonic()
+        if len(moments) >= _MAX_NOTED:
+            self._unknown_until = now
+            moments.clear()
+        moments.update(dict.fromkeys(table_ids, now))
 
     def tables_changed(self) -> None:
         """Compile again what is about tables of which a change may not have been heard."""
@@ -724,7 +734,7 @@ class Feed:
         by_table: dict[UUID, list[store.Entry]] = {}
         for entry in entries:
             by_table.setdefault(UUID(entry.table_id), []).append(entry)
-        self._written_at.update(dict.fromkeys(by_table, time.monotonic()))
+        self._note(self._written_at, by_table)
         # First the tables that rules look up, so that nobody is told of a row whose access has just changed.
         for table_id, of_table in by_table.items():
             for identity in list(self._by_table.get(table_id, ())):
