@@ -63,9 +63,11 @@ import gc
 from pilotis.serve import worker
 
 async def serve():
-    worker._collect_young(asyncio.get_running_loop())
-    for _ in range(100):
-        Table()
+    tables = [Table() for _ in range(100)]
+    for _ in range(COLLECTIONS):
+        gc.collect(1)
+    worker._collect(asyncio.get_running_loop())
+    tables.clear()
     before = Table.alive
     while Table.alive:
         await asyncio.sleep(0.01)
@@ -77,8 +79,9 @@ asyncio.run(serve())
 """
 
 
-def test_little_garbage_is_collected_soon() -> None:
-    command = [sys.executable, "-c", _TABLE + _WAITING]
+@pytest.mark.parametrize("collections", [0, 2], ids=["young", "old"])
+def test_little_garbage_is_collected_soon(collections: int) -> None:
+    command = [sys.executable, "-c", f"COLLECTIONS = {collections}\n{_TABLE}{_WAITING}"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
     assert int(printed) == 100
 

@@ -45,8 +45,11 @@ _SWITCH_SECONDS = 0.001
 # collected; but no request with a thousand rows, which are ten thousand containers, is to be searched for garbage.
 _COLLECT_AFTER = (50_000, 2, 1)
 # How often what has become garbage since is collected, however little there is: so it does not grow to 50,000 objects,
-# and what lives among it does not spread over all of their memory.
+# and what lives among it does not spread over all of their memory. What has lived for a minute or two, such as tables
+# that others drove out of a cache, is old by then, and is collected each tenth time: CPython itself would wait until a
+# quarter of all objects are new.
 _COLLECT_SECONDS = 60.0
+_ALL_EACH = 10
 
 _log = structlog.get_logger("pilotis.https")
 
@@ -89,7 +92,7 @@ async def _serve(
     try:
         await stop.before(node.start())
         tune()
-        _collect_young(asyncio.get_running_loop())
+        _collect(asyncio.get_running_loop())
         server = _Server(configuration(node), stop, node.begin_stop)
         certificates = node.made.get(CertificatesFeature).certificates
         main, plain = accepting(listening.main), accepting(listening.plain)
@@ -176,10 +179,13 @@ def tune() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
 
 
-def _collect_young(loop: asyncio.AbstractEventLoop) -> None:
-    """Collect what has become garbage since the last time, which takes a millisecond or two, again and again."""
-    gc.collect(1)
-    loop.call_later(_COLLECT_SECONDS, _collect_young, loop)
+def _collect(loop: asyncio.AbstractEventLoop, number: int = 1) -> None:
+    """Collect what has become garbage since the last time, again and again.
+
+    That takes a millisecond or two, and each tenth time, with the old, ten to thirty for a hundred thousand objects.
+    """
+    gc.collect(1 if number % _ALL_EACH else 2)
+    loop.call_later(_COLLECT_SECONDS, _collect, loop, number + 1)
 
 
 class _Server(uvicorn.Server):
