@@ -70,6 +70,6 @@ def _with_characters(data: bytes) -> bytes:
 
 def _texts(values: Sequence[Any]) -> list[str | None]:
     """Return the JSON of each value."""
-    # JSON without blanks has no line breaks, and a missing value is no text.
-    texts = json.encoder.encode_lines([None if value is UNSET else value for value in values]).decode().split("\n")
-    return [None if value is None or value is UNSET else text for value, text in zip(values, texts, strict=False)]
+    given = [None if value is UNSET else value for value in values]
+    texts = zip(given, json.encode_each(given), strict=True)
+    return [None if value is None else text.decode() for value, text in texts]
