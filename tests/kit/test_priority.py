@@ -16,8 +16,10 @@ GROUPS = Path("/proc/self/autogroup")
 needs_groups = pytest.mark.skipif(not GROUPS.exists(), reason="this kernel does not schedule sessions as groups")
 
 
-def session_priority(pid: int | str) -> str:
-    return Path(f"/proc/{pid}/autogroup").read_text().split()[-1]
+def session_priority(pid: int | str) -> str | None:
+    """Return the priority of a process's session; None for the session of the system's first process."""
+    told = Path(f"/proc/{pid}/autogroup").read_text().split()
+    return told[-1] if told else None
 
 
 @pytest.fixture
@@ -106,12 +108,19 @@ def test_a_process_that_has_ended_is_passed_over(sleeper: Callable[[bool], int])
 @needs_groups
 @pytest.mark.parametrize("has_own_session", [True, False])
 def test_a_process_sets_its_session_only_if_it_began_it(has_own_session: bool):
-    code = "from pilotis.kit.priority import process_gives_way as it; it(3); print(open('/proc/self/autogroup').read())"
+    code = "from pilotis.kit.priority import process_gives_way as it; it(3); print(); input()"
     before = session_priority("self")
-    ended = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, start_new_session=has_own_session
-    )
-    assert ended.stdout.split()[-1] == ("3" if has_own_session else before)
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=has_own_session,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 3
+        assert session_priority(process.pid) == ("3" if has_own_session else before)
+        process.communicate(b"\n")
 
 
 class Machine:

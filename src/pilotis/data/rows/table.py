@@ -57,7 +57,8 @@ from pilotis.security.encryption.service import Encryption
 Result = TypeVar("Result")
 CallerT = TypeVar("CallerT", bound=Principal)
 
-_MAX_TRIES = 5
+_MAX_TRIES = 12
+"""Tries of an action; without a pause, since no moment is better than that after a change that made one fail."""
 _MAX_PAGES = 16
 _MAX_PARTIAL = 50
 DEEP_OFFSET = 100
