@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotis.kit.clock import is_plain_utc, parse_rfc3339, rfc3339
+from pilotis.kit.clock import are_plain_utc, is_plain_utc, parse_rfc3339, rfc3339
 
 
 @pytest.mark.parametrize(
@@ -93,3 +93,21 @@ def test_the_plain_form_of_a_moment(text: str):
 )
 def test_no_other_form_is_plain(text: str):
     assert not is_plain_utc(text)
+    for place in range(3):
+        texts = ["2026-01-31T12:00:00Z"] * 3
+        texts[place] = text
+        assert not are_plain_utc(texts)
+
+
+@pytest.mark.parametrize("text", ["2026-01-31T12:00:00Z", "2024-02-29T23:59:59.999Z"])
+def test_many_plain_moments(text: str):
+    assert are_plain_utc([text])
+    assert are_plain_utc([text, f"2000{text[4:]}", text])
+    # One of them is looked at by itself where their lengths differ.
+    assert not are_plain_utc(["2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000Z"])
+    assert not are_plain_utc([])
+
+
+@given(st.lists(st.text("0129-T:.Z", min_size=20, max_size=20) | st.datetimes().map(lambda one: f"{one:%FT%TZ}")))
+def test_many_are_plain_only_if_each_is(texts: list[str]):
+    assert are_plain_utc(texts) == (bool(texts) and all(map(is_plain_utc, texts)))

@@ -29,6 +29,9 @@ def test_many_have_the_same_form_and_continue_the_order():
     assert made == sorted(made)
     assert len({text[19:] for text in made}) == len(made)
     assert before < made[0] < made[-1] < ids.uuid7_text()
+    # Each has the tick after that of the one before, also where a millisecond ends.
+    ticks = [int(text[:8] + text[9:13] + text[15:18], 16) for text in made]
+    assert ticks == list(range(ticks[0], ticks[0] + len(made)))
     for text in made:
         found = UUID(text)
         assert (str(found), found.version, found.variant) == (text, 7, RFC_4122)

@@ -11,7 +11,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from pilotis.data.rows.arrays import array
+from pilotis.data.rows.arrays import array, array_of_json
 from pilotis.kit import json
 from tests.conftest import new_app
 from tests.database import connection_to
@@ -71,6 +71,13 @@ async def test_postgres_reads_each_value_of_an_array(connection: asyncpg.Connect
     ):
         expected = [None if value is UNSET else value for value in values]
         assert await connection.fetchval(f"select $1::text::{type_}[]", array(values)) == expected
+
+
+async def test_postgres_reads_the_json_of_objects_and_lists(connection: asyncpg.Connection):
+    values = [{"k": HARD}, None, HARD, UNSET, ["null"], {}, [], {"null": None, '"': ["\\"]}, [None]]
+    texts = [None if value is None or value is UNSET else json.encode(value).decode() for value in values]
+    assert await connection.fetchval("select $1::text::text[]", array_of_json(values)) == texts
+    assert await connection.fetchval("select $1::text::text[]", array_of_json([])) == []
 
 
 @given(st.lists(st.none() | hard_texts, max_size=6))

@@ -39,14 +39,20 @@ def uuid7_texts(count: int) -> list[str]:
     # The variant is the first two bits (RFC 9562, section 4.1).
     middle[::2] = middle[::2].translate(_VARIANT)
     middles, ends = middle.hex(" ", 2).split(), os.urandom(6 * count).hex(" ", 6).split()
-    texts = []
-    milliseconds, stamp = 0, ""
-    for ticks, middle_text, end in zip(range(last - count + 1, last + 1), middles, ends, strict=True):
-        if milliseconds != ticks >> 12:
-            milliseconds = ticks >> 12
-            stamp = f"{milliseconds:012x}"
-            stamp = f"{stamp[:8]}-{stamp[8:]}-7"
-        texts.append(f"{stamp}{ticks & 0xFFF:03x}-{middle_text}-{end}")
+    texts: list[str] = []
+    next_ = last - count + 1
+    while next_ <= last:
+        milliseconds, tick = divmod(next_, 1 << 12)
+        number = min(last + 1 - next_, (1 << 12) - tick)
+        # With the version in front each is two bytes.
+        tick |= 7 << 12
+        ticks = struct.pack(f">{number}H", *range(tick, tick + number)).hex(" ", 2).split()
+        stamp = f"{milliseconds:012x}"
+        stamp = f"{stamp[:8]}-{stamp[8:]}"
+        place = slice(len(texts), len(texts) + number)
+        parts = zip(ticks, middles[place], ends[place], strict=True)
+        texts += [f"{stamp}-{tick_text}-{middle_text}-{end}" for tick_text, middle_text, end in parts]
+        next_ += number
     return texts
 
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from pilotis.data.tables.schema import ColumnType, TableSchema
 from pilotis.data.tables.values import Row
@@ -42,7 +42,7 @@ def arguments(table: TableSchema, rows: Sequence[NewRow], creator: str | None) -
     fields = [row.fields for row in made]
     for column in table.columns:
         values = list(map(attrgetter(f"c{column.number}"), fields))
-        found.append(array(_texts(values) if column.type in _NESTED else values))
+        found.append(array_of_json(values) if column.type in _NESTED else array(values))
         if column.has_time:
             found.append(array([row.moments.get(column.number) for row in made]))
     return found
@@ -50,13 +50,28 @@ def arguments(table: TableSchema, rows: Sequence[NewRow], creator: str | None) -
 
 def array(values: Sequence[Any]) -> str:
     """Return the array of texts, numbers, booleans and UUIDs; what is absent or None is null in it."""
-    if UNSET in values:
-        values = [None if value is UNSET else value for value in values]
-    data = json.encode(values)
+    data = json.encode(_given(values))
     if b"\\" in data:
         # Backslashes come in pairs only where they stand for themselves: what is between them has whole escapes.
         data = b"\\\\".join(map(_with_characters, data.split(b"\\\\")))
     return f"{{{data[1:-1].decode()}}}"
+
+
+def array_of_json(values: Sequence[Any]) -> str:
+    """Return the array of the JSON of objects and lists; what is absent or None is null in it."""
+    if not values:
+        return _NONE
+    # No text in JSON has a line break as it is.
+    lines = json.encoder.encode_lines(_given(values))[:-1]
+    quoted = lines.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b'","')
+    return f'{{"{quoted.decode()}"}}'.replace('"null"', "null")
+
+
+def _given(values: Sequence[Any]) -> Sequence[Any]:
+    # A value is compared with `UNSET` at many times the cost of a look at its type.
+    if UnsetType in set(map(type, values)):
+        return [None if value is UNSET else value for value in values]
+    return values
 
 
 def _with_characters(data: bytes) -> bytes:
@@ -66,10 +81,3 @@ def _with_characters(data: bytes) -> bytes:
     for escape, character in _SHORT:
         data = data.replace(escape, character)
     return _BY_NUMBER.sub(lambda found: bytes([int(found[1], 16)]), data)
-
-
-def _texts(values: Sequence[Any]) -> list[str | None]:
-    """Return the JSON of each value."""
-    given = [None if value is UNSET else value for value in values]
-    texts = zip(given, json.encode_each(given), strict=True)
-    return [None if value is None else text.decode() for value, text in texts]

@@ -25,7 +25,7 @@ from pilotis.data.tables.generated import NOBODY, Maker, Writer, normalized, sec
 from pilotis.data.tables.keys import MAX_TEXT_BYTES
 from pilotis.data.tables.schema import Column, ColumnType, free_field_name
 from pilotis.kit import json
-from pilotis.kit.clock import is_plain_utc, parse_rfc3339
+from pilotis.kit.clock import are_plain_utc, is_plain_utc, parse_rfc3339
 from pilotis.kit.errors import BadRequestError, Detail, PilotisError, ValidationError, invalid
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -288,11 +288,22 @@ class RowDecoder:
             for number in [getattr(fields, key) for fields in found]:
                 if type(number) is not Decimal:
                     self._check_number(key, number)
-        moments = map(self._moments, found) if self._dates else repeat(_NONE, len(found))
+        moments = self._moments_of_each(found) if self._dates else repeat(_NONE, len(found))
         return [
             Row(fields, encoded, moment, self._nulls(fields) if b"null" in encoded else ())
             for fields, encoded, moment in zip(found, json.encode_each(found), moments, strict=True)
         ]
+
+    def _moments_of_each(self, found: Sequence[Any]) -> Sequence[Mapping[int, str]]:
+        """Return what `_moments` does for each."""
+        made: list[dict[int, str]] = [{} for _ in found]
+        for key, number in self._dates:
+            texts = [getattr(fields, key) for fields in found]
+            if number is None or set(map(type, texts)) != {str} or not are_plain_utc(texts):
+                return [self._moments(fields) for fields in found]
+            for moments, text in zip(made, texts, strict=True):
+                moments[number] = text
+        return made
 
     def _row(self, fields: Any, writer: Writer) -> Row:
         for key, maker in self._made_of_member:
