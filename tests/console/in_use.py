@@ -7,6 +7,7 @@ from playwright.async_api import Page, Route, expect
 
 from tests.console.furnished import Furnished
 from tests.support import App
+from tests.waiting import until
 from tests.whole import sample
 
 NARROW = {"width": 390, "height": 844}
@@ -57,6 +58,10 @@ const stretch = (value) => typeof value === "string" ? longer(value)
 export default stretch(plain);
 """
 
+# What is below the window's edge may wait until it is scrolled to.
+LOADS_NOTHING = """() => ![...document.querySelectorAll(".bone, [aria-busy=true]")].some((one) =>
+  one.getBoundingClientRect().top < innerHeight)"""
+
 # Follows an address as a link within the console does.
 _GO = """(path) => {
   history.pushState(null, "", path);
@@ -77,7 +82,7 @@ async def screens_of(page: Page, app: App, content: Furnished, *, of: str) -> As
         await expect(page.get_by_role("heading", level=1)).to_be_empty()
         await page.evaluate(_GO, f"/console/apps/{app.app_id}{path}")
         await expect(page.get_by_role("heading", level=1)).not_to_be_empty()
-        await expect(page.locator(".bone, [aria-busy=true]")).to_have_count(0)
+        await until(lambda: page.evaluate(LOADS_NOTHING))
         yield name
 
 

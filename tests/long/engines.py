@@ -14,6 +14,7 @@ from playwright.async_api import Browser
 from tests.conftest import PASSWORD, new_app
 from tests.console.conftest import EMAIL, sign_in
 from tests.console.furnished import Furnished, furnish
+from tests.console.in_use import LOADS_NOTHING
 from tests.receiver import Receiver
 from tests.support import App, Server
 from tests.waiting import until
@@ -34,15 +35,14 @@ const isShown = (one) => {{
 const all = document.querySelectorAll("h1, h2, h3, th, dialog, aside, .strip, .slab, {CONTROLS}");
 return [...all].filter(isShown).map((one) => {{
     const box = one.getBoundingClientRect();
-    const height = box.height > 500 ? 0 : box.height;
+    const height = Math.min(box.height, 500);
     const [left, width] = one.closest("table") ? [0, 0] : [box.left, box.width];
     return [one.tagName.toLowerCase() + "." + one.className, left, box.top, width, height].map((part) =>
         typeof part === "number" ? Math.round(part) : part);
 }});
 """
-SETTLED = """
-return !document.querySelector(".bone, [aria-busy=true]") && !!document.querySelector("h1")?.textContent
-    && document.fonts.status === "loaded";
+SETTLED = f"""
+return ({LOADS_NOTHING})() && !!document.querySelector("h1")?.textContent && document.fonts.status === "loaded";
 """
 
 
