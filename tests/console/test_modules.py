@@ -41,6 +41,20 @@ def test_no_code_makes_markup_out_of_text() -> None:
     assert [path.name for path in own if forbidden.search(path.read_text("utf-8"))] == []
 
 
+def test_what_one_sheet_says_of_a_class_no_other_one_does() -> None:
+    """Two screens that mean different things by one name would be drawn with the styles of both."""
+    sheets: dict[str, set[str]] = {}
+    for path in STATIC.glob("styles/*.css"):
+        rules = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
+        rules = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^{}]*\})*\s*\}", "", rules)
+        for selectors in re.findall(r"([^{}]+)\{[^{}]*\}", rules):
+            for selector in map(str.strip, selectors.split(",")):
+                if re.fullmatch(r"\.[\w-]+", selector):
+                    sheets.setdefault(selector, set()).add(path.name)
+    assert len(sheets) > 100
+    assert {selector: names for selector, names in sheets.items() if len(names) > 1} == {}
+
+
 def test_nothing_is_used_that_webkit_lacks() -> None:
     """WebKit positions nothing within a table row, and runs no callback when idle.
 

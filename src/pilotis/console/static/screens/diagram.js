@@ -127,7 +127,7 @@ function Diagram({ all, strip }) {
     >
       <div class="plansize" style=${{ width: `${width * scale}px`, height: `${height * scale}px` }}>
         <div
-          class=${`planned ${connected.size ? "chosen" : ""}`}
+          class=${`drawn ${connected.size ? "chosen" : ""}`}
           style=${{ width: `${width}px`, height: `${height}px`, transform: `scale(${scale})` }}
         >
           <svg width=${width} height=${height} aria-hidden="true">

@@ -359,7 +359,7 @@ export function Schema({ table, tabs }) {
                   ${values.map((value) => html`<option value=${value}></option>`)}
                 </datalist>`,
               )}
-              <p class="under">
+              <p class="addcolumn">
                 <${Button} kind="flat small" icon="plus" why=${why} onClick=${add}>${t.tables.addColumn}</${Button}>
               </p>
             `}
