@@ -1,15 +1,17 @@
-"""Comparison with PocketBase or Parse Server: `python -m bench.rivals --pocketbase PROGRAM --parse DIRECTORY`.
+"""Comparison with others: `python -m bench.rivals --pocketbase PROGRAM --parse DIRECTORY --trailbase PROGRAM`.
 
-PROGRAM is PocketBase's example, DIRECTORY one in which Parse Server is installed, both outside the repository:
+The programs are PocketBase's example and one that runs TrailBase's crate, DIRECTORY is one in which Parse Server is
+installed, all outside the repository:
 
     GOBIN=/tmp/peers go install github.com/pocketbase/pocketbase/examples/base@v0.39.0
     npm install --prefix /tmp/peers parse-server@9.10.0
+    cargo install --path bench/peers/trail --root /tmp/peers
 
 All serve the rows of `bench.data`, Pilotis and PocketBase also files, readable by everybody, over loopback to wrk
 with 32 connections. Each round runs Pilotis, then the other; what counts is the median of the rounds' ratios.
 Processor time is that of the whole tree of processes, PostgreSQL included, for one request; a bulk create makes a
-thousand rows. Each keeps its defaults: Pilotis and Parse Server flush before they answer a create, PocketBase (SQLite,
-synchronous=NORMAL) does not.
+thousand rows. Each keeps its defaults: Pilotis and Parse Server flush before they answer a create, PocketBase and
+TrailBase (SQLite, synchronous=NORMAL) do not.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from bench import data, files, load
 from bench.load import Requests
 from bench.peers.parse import ParseServer
 from bench.peers.pocketbase import BULK, FILES, LARGE, SMALL, PocketBase
+from bench.peers.trailbase import TrailBase
 from bench.processes import processor_seconds
 from bench.servers import Pilotis
 
@@ -67,7 +70,7 @@ class Run(NamedTuple):
     processor_us: float
 
 
-Peer = PilotisPeer | PocketBase | ParseServer
+Peer = PilotisPeer | PocketBase | ParseServer | TrailBase
 
 
 def _run(peer: Peer, name: str, seconds: float, directory: Path) -> Run:
@@ -108,6 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.rivals", description=__doc__)
     parser.add_argument("--pocketbase", type=Path, help="PocketBase's program")
     parser.add_argument("--parse", type=Path, help="the directory in which Parse Server is installed")
+    parser.add_argument("--trailbase", type=Path, help="a program that runs TrailBase")
     parser.add_argument("--workers", type=int, default=1, help="workers of Pilotis")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one run")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of each case")
@@ -124,6 +128,9 @@ def main() -> None:
             if options.parse:
                 with ParseServer(options.parse, directory, options.rows) as parse:
                     _compare(pilotis, parse, options, directory)
+            if options.trailbase:
+                with TrailBase(options.trailbase, directory, options.rows) as trailbase:
+                    _compare(pilotis, trailbase, options, directory)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,101 @@
+"""TrailBase with its data in a directory of its own, for the comparison by `bench.rivals` with `--trailbase PROGRAM`.
+
+Its crate has no program, so one of a few lines makes it run; a `trail` of its own takes the same arguments:
+
+    cargo install --path bench/peers/trail --root /tmp/peers
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+import httpx
+
+from bench import data
+from bench.load import Requests
+
+BULK = 1000
+"""The rows that one request creates."""
+_START_SECONDS = 30
+_PATH = "/api/records/v1/measured"
+_KINDS = {"int": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
+_CONFIGURATION = """
+email {}
+server {}
+auth {}
+jobs {}
+record_apis: [{ name: "measured" table_name: "measured" acl_world: [CREATE, READ] }]
+"""
+
+
+class TrailBase:
+    """TrailBase with the rows of `bench.data` in a table that everybody may read and add to."""
+
+    name = "TrailBase"
+    headers: Mapping[str, str] = MappingProxyType({"Content-Type": "application/json"})
+
+    def __init__(self, program: Path, directory: Path, rows: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        own = directory / "trailbase"
+        (own / "migrations").mkdir(parents=True)
+        (own / "config.textproto").write_text(_CONFIGURATION)
+        columns = "".join(f", {name} {_KINDS.get(type_, 'TEXT')}" for name, type_ in data.SCHEMA.items())
+        key = "id BLOB PRIMARY KEY NOT NULL CHECK (is_uuid_v7(id)) DEFAULT (uuid_v7())"
+        (own / "migrations" / "U1700000000__measured.sql").write_text(f"CREATE TABLE measured ({key}{columns}) STRICT;")
+        self.url = f"http://{address}"
+        with (directory / "trailbase.log").open("w") as log:
+            command: list[str | Path] = [program, "--data-dir", own, "run", "--address", address]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._client = httpx.Client(timeout=60)
+        self._wait()
+        ids: list[str] = []
+        for start in range(0, rows, BULK):
+            batch = [_row(number) for number in range(start, min(start + BULK, rows))]
+            made = self._client.post(self.url + _PATH, json=batch).raise_for_status()
+            ids += made.json()["ids"]
+        self.requests = {
+            "row by id": _gets([f"{_PATH}/{row_id}" for row_id in ids]),
+            "page 1 to 100": _gets([f"{_PATH}?limit=20&offset={offset}" for offset in range(0, min(rows, 2000), 20)]),
+            "create": Requests("POST", [(_PATH, data.text(_row(number))) for number in range(5000)]),
+            "bulk create": Requests("POST", [(_PATH, data.text([_row(number) for number in range(BULK)]))]),
+        }
+
+    @property
+    def pids(self) -> list[int]:
+        return [self._process.pid]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._process.wait(_START_SECONDS)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                self._client.get(f"{self.url}/api/healthcheck")
+                return
+            except httpx.ConnectError:
+                time.sleep(0.05)
+        raise RuntimeError("TrailBase did not start.")
+
+
+def _row(number: int) -> dict[str, Any]:
+    """Return the row with what SQLite has no type for as a number or a text."""
+    row = data.row(number)
+    return {**row, "active": int(row["active"]), "tags": data.text(row["tags"])}
+
+
+def _gets(paths: list[str]) -> Requests:
+    return Requests("GET", [(path, "") for path in paths])
