@@ -36,7 +36,8 @@ _DATABASE = """
     select
         (select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid())
             as connections,
-        (select coalesce(sum(size), 0) / 1e6 from pg_ls_waldir()) as wal_mb,
+        (select greatest(0, sum(size) - pg_size_bytes(current_setting('max_wal_size'))) / 1e6 from pg_ls_waldir())
+            as wal_mb,
         (select coalesce(sum(size), 0) / 1e6 from pg_ls_tmpdir()) as temporary_mb,
         (select coalesce(max(n_dead_tup / (n_live_tup + 1000.0)), 0) from pg_stat_user_tables) as dead_share,
         pg_database_size(current_database()) / 1e6 as database_mb
@@ -46,8 +47,9 @@ _DATABASE = """
 class Sample(msgspec.Struct, kw_only=True):
     """What is there at a moment of rest, in megabytes and numbers; `node_mb` is that of the node that has most.
 
-    Memory is what is a process's own. `dead_share` is the largest of all tables, of dead rows beside those that live
-    and a thousand more. The data themselves grow, of which `database_mb` tells.
+    Memory is what is a process's own. `wal_mb` is what the log has beyond `max_wal_size`: up to there PostgreSQL keeps
+    it, to write over it. `dead_share` is the largest of all tables, of dead rows beside those that live and a thousand
+    more. The data themselves grow, of which `database_mb` tells.
     """
 
     minute: float
