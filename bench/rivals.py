@@ -17,22 +17,27 @@ TrailBase (SQLite, synchronous=NORMAL) do not.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import asyncpg
+
 from bench import data, files, load
 from bench.load import Requests
 from bench.peers.parse import ParseServer
-from bench.peers.pocketbase import BULK, FILES, LARGE, SMALL, PocketBase
+from bench.peers.pocketbase import BULK, FILES, LARGE, QUERY, SMALL, PocketBase
 from bench.peers.trailbase import TrailBase
 from bench.processes import processor_seconds
 from bench.servers import Pilotis
 
 _CONNECTIONS = 32
+_INDEX_SECONDS = 60
 
 
 class PilotisPeer(Pilotis):
@@ -52,15 +57,36 @@ class PilotisPeer(Pilotis):
         self.requests = {
             "row by id": _gets(f"{path}/{row_id}" for row_id in ids),
             "page 1 to 100": _gets(f"{path}?offset={offset}" for offset in range(0, min(rows, 2000), 20)),
+            QUERY: Requests("POST", [(f"{path}/query", data.text(_query(city))) for city in data.CITIES]),
             "create": Requests("POST", [(path, data.text({"data": data.row(number)})) for number in range(5000)]),
             "bulk create": Requests("POST", [(f"{path}/bulk", data.text({"data": list(map(data.row, range(BULK)))}))]),
             "4 kB files": stage.fill(FILES, SMALL),
             "5 MB files": stage.fill(FILES, LARGE),
         }
 
+        self._wait_for_index(directory)
+
     @property
     def pids(self) -> list[int]:
         return [self.pid]
+
+    def _wait_for_index(self, directory: Path) -> None:
+        """Ask what the others have an index for until Pilotis has made one, as it does from 10,000 rows on."""
+        requests = self.requests[QUERY]
+        file = requests.write(directory / "requests")
+        deadline = time.monotonic() + _INDEX_SECONDS
+        while not asyncio.run(self._indexes()):
+            if time.monotonic() > deadline:
+                raise RuntimeError("Pilotis has made no index.")
+            load.run(self.url, requests.method, file, self.headers, 1, _CONNECTIONS)
+
+    async def _indexes(self) -> int:
+        connection = await asyncpg.connect(**self.connect_arguments())
+        try:
+            found = "select count(*) from pg_indexes where indexdef like '%(city, active, age %'"
+            return int(await connection.fetchval(found))
+        finally:
+            await connection.close()
 
 
 class Run(NamedTuple):
@@ -79,6 +105,10 @@ def _run(peer: Peer, name: str, seconds: float, directory: Path) -> Run:
     begun = processor_seconds(peer.pids)
     result = load.run(peer.url, requests.method, file, peer.headers, seconds, _CONNECTIONS)
     return Run(result.rate, (processor_seconds(peer.pids) - begun).total * 1e6 / result.requests)
+
+
+def _query(city: str) -> dict[str, Any]:
+    return {"where": {"city": city, "active": True}, "order_by": "age", "order_direction": "desc", "limit": 20}
 
 
 def _gets(paths: Any) -> Requests:
@@ -115,7 +145,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="workers of Pilotis")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one run")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of each case")
-    parser.add_argument("--rows", type=int, default=5000, help="rows at the start")
+    parser.add_argument("--rows", type=int, default=10_000, help="rows at the start")
     parser.add_argument("--only", action="append", help="run the cases whose names contain this; may be repeated")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pilotis-rivals-") as name:

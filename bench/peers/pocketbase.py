@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
+from urllib.parse import urlencode
 
 import httpx
 
@@ -29,6 +30,8 @@ FILES = 8
 _START_SECONDS = 30
 BULK = 1000
 """The rows that one request creates."""
+QUERY = "two conditions, sorted, with total"
+"""The case for which there is an index."""
 _PASSWORD = "correct horse battery"
 _KINDS = {"int": "number", "number": "number", "boolean": "bool", "date": "date", "array": "json", "string": "text"}
 Json = dict[str, Any]
@@ -107,7 +110,7 @@ class PocketBase(Server):
         super().__init__(program, directory)
         fields: list[Json] = [{"name": name, "type": _KINDS[type_]} for name, type_ in data.SCHEMA.items()]
         fields.append({"name": "file", "type": "file", "maxSize": 2 * LARGE, "maxSelect": 1})
-        self._collection("measured", fields)
+        self._collection("measured", fields, ["create index found on measured (city, active, age desc)"])
         path = _records("measured")
         with ThreadPoolExecutor(4) as pool:
             ids = list(pool.map(lambda number: self._post(path, data.row(number))["id"], range(rows)))
@@ -117,6 +120,7 @@ class PocketBase(Server):
         self.requests = {
             "row by id": _gets(f"{path}/{row_id}" for row_id in ids),
             "page 1 to 100": _gets(pages),
+            QUERY: _gets(f"{path}?{urlencode(_query(city))}" for city in data.CITIES),
             "create": Requests("POST", [(path, data.text(data.row(number))) for number in range(5000)]),
             "bulk create": Requests("POST", [("/api/batch", data.text({"requests": bulk}))]),
             "4 kB files": _gets(self._upload(path, os.urandom(SMALL)) for _ in range(FILES)),
@@ -180,6 +184,10 @@ class RelatedPocketBase(Server):
             asked = [{"method": "POST", "url": _records(name), "body": row} for row in batch]
             ids += [made["body"]["id"] for made in self._post("/api/batch", {"requests": asked}, self.admin)]
         return ids
+
+
+def _query(city: str) -> Json:
+    return {"filter": f"(city='{city}' && active=true)", "sort": "-age", "perPage": 20}
 
 
 def _records(name: str) -> str:

@@ -14,20 +14,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
+from urllib.parse import urlencode
 
 import httpx
 
 from bench import data
 from bench.load import Requests
+from bench.peers.pocketbase import BULK, QUERY
 
-BULK = 1000
-"""The rows that one request creates."""
 _START_SECONDS = 30
 _PATH = "/api/records/v1/measured"
 _KINDS = {"int": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 _CONFIGURATION = """
 email {}
-server {}
+server { application_name: "bench" site_url: "http://localhost" logs_retention_sec: 604800 }
 auth {}
 jobs {}
 record_apis: [{ name: "measured" table_name: "measured" acl_world: [CREATE, READ] }]
@@ -48,7 +48,9 @@ class TrailBase:
         (own / "config.textproto").write_text(_CONFIGURATION)
         columns = "".join(f", {name} {_KINDS.get(type_, 'TEXT')}" for name, type_ in data.SCHEMA.items())
         key = "id BLOB PRIMARY KEY NOT NULL CHECK (is_uuid_v7(id)) DEFAULT (uuid_v7())"
-        (own / "migrations" / "U1700000000__measured.sql").write_text(f"CREATE TABLE measured ({key}{columns}) STRICT;")
+        table = f"CREATE TABLE measured ({key}{columns}) STRICT;"
+        index = "CREATE INDEX found ON measured (city, active, age DESC);"
+        (own / "migrations" / "U1700000000__measured.sql").write_text(f"{table}\n{index}\n")
         self.url = f"http://{address}"
         with (directory / "trailbase.log").open("w") as log:
             command: list[str | Path] = [program, "--data-dir", own, "run", "--address", address]
@@ -63,6 +65,7 @@ class TrailBase:
         self.requests = {
             "row by id": _gets([f"{_PATH}/{row_id}" for row_id in ids]),
             "page 1 to 100": _gets([f"{_PATH}?limit=20&offset={offset}" for offset in range(0, min(rows, 2000), 20)]),
+            QUERY: _gets([f"{_PATH}?{urlencode(_query(city))}" for city in data.CITIES]),
             "create": Requests("POST", [(_PATH, data.text(_row(number))) for number in range(5000)]),
             "bulk create": Requests("POST", [(_PATH, data.text([_row(number) for number in range(BULK)]))]),
         }
@@ -95,6 +98,10 @@ def _row(number: int) -> dict[str, Any]:
     """Return the row with what SQLite has no type for as a number or a text."""
     row = data.row(number)
     return {**row, "active": int(row["active"]), "tags": data.text(row["tags"])}
+
+
+def _query(city: str) -> dict[str, Any]:
+    return {"filter[city]": city, "filter[active]": 1, "order": "-age", "limit": 20, "count": "true"}
 
 
 def _gets(paths: list[str]) -> Requests:
