@@ -5,7 +5,7 @@ installed, all outside the repository:
 
     GOBIN=/tmp/peers go install github.com/pocketbase/pocketbase/examples/base@v0.39.0
     npm install --prefix /tmp/peers parse-server@9.10.0
-    cargo install --path bench/peers/trail --root /tmp/peers
+    PATH=$PWD/bench/peers/trail:$PATH cargo install --path bench/peers/trail --root /tmp/peers
 
 All serve the rows of `bench.data`, Pilotis and PocketBase also files, readable by everybody, over loopback to wrk
 with 32 connections. Each round runs Pilotis, then the other; what counts is the median of the rounds' ratios.

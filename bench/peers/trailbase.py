@@ -2,7 +2,7 @@
 
 Its crate has no program, so one of a few lines makes it run; a `trail` of its own takes the same arguments:
 
-    cargo install --path bench/peers/trail --root /tmp/peers
+    PATH=$PWD/bench/peers/trail:$PATH cargo install --path bench/peers/trail --root /tmp/peers
 """
 
 from __future__ import annotations
