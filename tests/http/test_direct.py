@@ -328,3 +328,52 @@ async def test_a_direct_answer_has_the_headers_of_the_usual_one(app: App):
             assert sorted(direct.headers) == sorted(usual.headers)
             assert direct.status_code == usual.status_code
             assert direct.json().keys() == usual.json().keys()
+
+
+async def test_a_direct_query_is_answered_as_the_usual_one(app: App):
+    """Whoever asks, and whatever it leads to."""
+    authors = await app.table({"name": "string", "age": "int"}, title="authors")
+    reference = {"type": "uuid", "references": {"table": "authors"}}
+    items = await app.table({"title": "string", "author": reference, "n": "int"}, title="items")
+    closed = await app.table({"n": "int"}, "AppMember")
+    ada = (await app.member())["access_token"]
+    bob = (await app.member("bob"))["access_token"]
+    async with app.client(bob) as client:
+        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    row = await app.row(authors, {"name": "Ada", "age": 36})
+    for n in range(5):
+        await app.row(items, {"title": f"item {n}", "author": row["id"], "n": n})
+        await app.row(closed, {"n": n}, ada)
+    bodies: list[dict[str, Any]] = [
+        {},
+        {"where": {"n": {"$gt": 1}}, "order_by": "n", "order_direction": "desc", "limit": 2, "offset": 1},
+        {"where": {"n": {"$in": [1, 2]}}, "count": False, "fields": ["n"]},
+        {"order_by": "n", "limit": 2, "cursor": "first"},
+        {"expand": ["author"]},
+        {"where": {"author.age": {"$gte": 36}}},
+        {"where": {"nothing": 1}},
+        {"where": {"n": {"$near": 1}}},
+        {"limit": 0},
+        {"cursor": "wrong"},
+        {"unknown": 1},
+    ]
+    for token in (None, ada, bob):
+        async with app.client(token) as client:
+            for table in (items, authors, closed, str(uuid7())):
+                for body in bodies:
+                    direct, usual = [
+                        await client.request(
+                            "POST",
+                            f"/v1/public/tables/{table}/data/query",
+                            content=msgspec.json.encode(body),
+                            headers=one,
+                        )
+                        for one in ([], [("x-twice", "1"), ("x-twice", "2")])
+                    ]
+                    assert direct.status_code == usual.status_code
+                    assert comparable(direct.json()) == comparable(usual.json()), (token == bob, body)
+                    assert sorted(direct.headers) == sorted(usual.headers)
+
+
+def comparable(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in answer.items() if name != "request_id"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import unquote
 from uuid import UUID
 
@@ -91,6 +92,7 @@ def _rows(body: NewRow | Upsert) -> int:
 
 
 _ROWS = "/v1/public/tables/:table_id/data"
+_QUERY = f"{_ROWS}/query"
 
 
 class RowEndpoints(Endpoints, tag="Table data"):
@@ -214,16 +216,33 @@ class RowEndpoints(Endpoints, tag="Table data"):
         return Reply(await self._rows.create_many(call.principal, table_id, body.data))
 
     @post(
-        "/v1/public/tables/:table_id/data/query",
+        _QUERY,
         access=READ,
         needs_room=False,
         only_reads=True,
+        direct="begin_query",
         returns=QueryResult,
         errors=[*_PAGE, *_WHERE, EncryptedColumnError, QueryTimeoutError],
     )
     async def query(self, call: Call, table_id: UUID, body: Query) -> Reply:
         """Find rows by a condition, sorted by up to three columns."""
         return Reply(await self._rows.query(call.principal, table_id, body))
+
+    def begin_query(self, call: Call, table_id: str, body: Query) -> Prepared | None:
+        """Prepare the usual answer of `query`."""
+        prepared = self._rows.begin_query(call.principal, msgspec.convert(table_id, UUID), body)
+        if prepared is None:
+            return None
+        begin, finish = prepared
+
+        def begin_for_call() -> asyncio.Future[bytes]:
+            token = origin.begin(call.request_id, _QUERY)
+            try:
+                return begin()
+            finally:
+                origin.end(token)
+
+        return begin_for_call, finish
 
     @patch(
         "/v1/public/tables/:table_id/data/:row_id",
