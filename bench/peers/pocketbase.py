@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlencode
-
-import httpx
 
 from bench import data
 from bench.load import Requests
+from bench.peers.program import Program, free_address
 
 SMALL, LARGE = 4_000, 5_000_000
 FILES = 8
 """The number of files of each size; sizes in bytes."""
-_START_SECONDS = 30
 BULK = 1000
 """The rows that one request creates."""
 QUERY = "two conditions, sorted, with total"
@@ -37,53 +32,21 @@ _KINDS = {"int": "number", "number": "number", "boolean": "bool", "date": "date"
 Json = dict[str, Any]
 
 
-class Server:
+class Server(Program):
     """PocketBase without collections of ours, its data in a separate directory."""
 
     name = "PocketBase"
-    headers: Mapping[str, str] = MappingProxyType({"Content-Type": "application/json"})
 
     def __init__(self, program: Path, directory: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = free_address()
         own = [f"--dir={directory / 'pocketbase'}"]
         admin: Json = {"identity": "bench@example.com", "password": _PASSWORD}
         command: list[str | Path] = [program, "superuser", "upsert", admin["identity"], _PASSWORD, *own]
         subprocess.run(command, check=True, capture_output=True)
-        self.url = f"http://{address}"
-        self._client = httpx.Client(timeout=60)
-        with (directory / "pocketbase.log").open("w") as log:
-            self._process = subprocess.Popen([program, "serve", f"--http={address}", *own], stdout=log, stderr=log)
-        self._wait()
+        command = [program, "serve", f"--http={address}", *own]
+        super().__init__(command, address, "/api/health", directory / "pocketbase.log")
         token = self._post("/api/collections/_superusers/auth-with-password", admin)["token"]
         self.admin = {"Authorization": token}
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def pids(self) -> list[int]:
-        return [self.pid]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.terminate()
-        self._process.wait(_START_SECONDS)
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                self._client.get(f"{self.url}/api/health")
-                return
-            except httpx.ConnectError:
-                time.sleep(0.05)
-        raise RuntimeError("PocketBase did not start.")
 
     def _collection(self, name: str, fields: list[Json], indexes: Sequence[str] = ()) -> str:
         """Make a collection that everybody may read and add to, and return its id."""

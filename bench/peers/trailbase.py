@@ -7,22 +7,15 @@ Its crate has no program, so one of a few lines makes it run; a `trail` of its o
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import time
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlencode
-
-import httpx
 
 from bench import data
 from bench.load import Requests
 from bench.peers.pocketbase import BULK, QUERY
+from bench.peers.program import Program, free_address
 
-_START_SECONDS = 30
 _PATH = "/api/records/v1/measured"
 _KINDS = {"int": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 _CONFIGURATION = """
@@ -34,15 +27,13 @@ record_apis: [{ name: "measured" table_name: "measured" acl_world: [CREATE, READ
 """
 
 
-class TrailBase:
+class TrailBase(Program):
     """TrailBase with the rows of `bench.data` in a table that everybody may read and add to."""
 
     name = "TrailBase"
-    headers: Mapping[str, str] = MappingProxyType({"Content-Type": "application/json"})
 
     def __init__(self, program: Path, directory: Path, rows: int) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = free_address()
         own = directory / "trailbase"
         (own / "migrations").mkdir(parents=True)
         (own / "config.textproto").write_text(_CONFIGURATION)
@@ -51,12 +42,8 @@ class TrailBase:
         table = f"CREATE TABLE measured ({key}{columns}) STRICT;"
         index = "CREATE INDEX found ON measured (city, active, age DESC);"
         (own / "migrations" / "U1700000000__measured.sql").write_text(f"{table}\n{index}\n")
-        self.url = f"http://{address}"
-        with (directory / "trailbase.log").open("w") as log:
-            command: list[str | Path] = [program, "--data-dir", own, "run", "--address", address]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        self._client = httpx.Client(timeout=60)
-        self._wait()
+        command: list[str | Path] = [program, "--data-dir", own, "run", "--address", address]
+        super().__init__(command, address, "/api/healthcheck", directory / "trailbase.log")
         ids: list[str] = []
         for start in range(0, rows, BULK):
             batch = [_row(number) for number in range(start, min(start + BULK, rows))]
@@ -69,29 +56,6 @@ class TrailBase:
             "create": Requests("POST", [(_PATH, data.text(_row(number))) for number in range(5000)]),
             "bulk create": Requests("POST", [(_PATH, data.text([_row(number) for number in range(BULK)]))]),
         }
-
-    @property
-    def pids(self) -> list[int]:
-        return [self._process.pid]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.terminate()
-        self._process.wait(_START_SECONDS)
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                self._client.get(f"{self.url}/api/healthcheck")
-                return
-            except httpx.ConnectError:
-                time.sleep(0.05)
-        raise RuntimeError("TrailBase did not start.")
 
 
 def _row(number: int) -> dict[str, Any]:

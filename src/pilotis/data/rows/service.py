@@ -575,10 +575,10 @@ def _or_start_over(ended: asyncio.Future[Ended]) -> Ended:
 
 
 def _done(ended: asyncio.Future[bytes]) -> bytes:
-    """Return the body; raises `StartOverError` where the server stops."""
+    """Return the body; raises `StartOverError` as `_or_start_over` does, and where the server stops."""
     if ended.cancelled():
         raise StartOverError
-    return ended.result()
+    return _or_start_over(ended)
 
 
 def _created(ended: asyncio.Future[datetime | None]) -> datetime:
