@@ -168,7 +168,7 @@ class Stage:
         """Return the table as Pilotis prepares it."""
         record = await store.live_table(database.of(self.app_id), self.app_id, UUID(self.table_id))
         assert record is not None
-        return PreparedTable(store.table_schema(record), database, None)
+        return PreparedTable(record.schema, database, None)
 
     @property
     def app_id(self) -> UUID:

@@ -74,7 +74,7 @@ class Stage:
         # Statistics as a table of this size has them after its first minute.
         await database.execute(f"vacuum analyze app_{app_id.hex}.t_{UUID(self.table_id).hex}")
         await database.close()
-        expert = Expert(store.table_schema(record))
+        expert = Expert(record.schema)
         return Plan(
             connect_arguments,
             10,

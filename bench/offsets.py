@@ -62,7 +62,7 @@ async def _run(pilotis: Pilotis, rows: int) -> None:
     connection = await asyncpg.connect(**arguments)
     record = await store.live_table(connection, app_id, UUID(stage.table_id))
     assert record is not None
-    schema = store.table_schema(record)
+    schema = record.schema
     await connection.execute(f"vacuum analyze {schema.physical}")
     await connection.execute("set max_parallel_workers_per_gather = 0")
     print(f"load average at the start: {os.getloadavg()[0]:.1f}")

@@ -86,6 +86,13 @@ ACQUIRING = {"connection", "transaction", "statement", "fetch", "fetchrow", "fet
 # Services of another name: a part that is one module, and what calls functions.
 SERVICES = {"functions.calls", "members.hooks", "security.authenticator", "security.rate_limits", "security.single_use"}
 
+# How often a column may be read by its name, without a type (`untyped_fields`). It only gets less.
+MAX_UNTYPED_FIELDS = 95
+# Parts whose statements have columns that depend on a table and on what is asked for.
+COMPILING = ("data.rows.", "data.query.")
+# Others that do; what runs any statement.
+HANDING_ON_ROWS = {"jobs.node.run"}
+
 
 @cache
 def modules() -> dict[str, ast.Module]:
@@ -293,6 +300,91 @@ def test_no_circle():
 
 def test_no_modules_import_each_other():
     assert module_circles(edges()) == []
+
+
+def untyped_fields(tree: ast.Module) -> list[ast.Subscript]:
+    """Where a module reads a column of a database's row by its name, of which mypy knows neither that nor its type."""
+    rows = {"row"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and _is_row(node.annotation, tree):
+            rows.add(node.arg)
+        elif isinstance(node, ast.Assign) and ".fetchrow(" in ast.unparse(node.value):
+            rows.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in rows
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    ]
+
+
+def handing_on_rows(tree: ast.Module) -> list[str]:
+    """The public functions of a module that take or answer rows as the database gives them."""
+    return [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("_")
+        and any(
+            _is_row(annotation, tree)
+            for annotation in (node.returns, *(one.annotation for one in (*node.args.args, *node.args.kwonlyargs)))
+        )
+    ]
+
+
+def _is_row(annotation: ast.expr | None, tree: ast.Module) -> bool:
+    """Whether an annotation names `asyncpg.Record`; several features have a record of their own."""
+    if annotation is None:
+        return False
+    words = set(re.findall(r"[\w.]+", ast.unparse(annotation)))
+    return "asyncpg.Record" in words or ("Record" in words and _imports_rows(tree))
+
+
+@cache
+def _imports_rows(tree: ast.Module) -> bool:
+    return any(
+        isinstance(node, ast.ImportFrom) and node.module == "asyncpg" and "Record" in {one.name for one in node.names}
+        for node in ast.walk(tree)
+    )
+
+
+def test_columns_are_read_from_records():
+    """Stores answer typed records; what is left are statements whose columns depend on a table, and single columns."""
+    counts = {name: len(found) for name, tree in modules().items() if (found := untyped_fields(tree))}
+    assert sum(counts.values()) <= MAX_UNTYPED_FIELDS, sorted(counts.items(), key=lambda item: -item[1])
+
+
+def test_only_what_compiles_statements_hands_on_rows():
+    found = {
+        f"{name}.{function}"
+        for name, tree in modules().items()
+        if not name.startswith(("db.", *COMPILING))
+        for function in handing_on_rows(tree)
+    }
+    assert found == HANDING_ON_ROWS
+
+
+def test_untyped_fields_are_found():
+    tree = ast.parse(
+        """
+import asyncpg
+from asyncpg import Record
+
+def shown(upload: Record | None, other: dict[str, str]) -> str:
+    return upload["name"] + other["name"]
+
+async def named(connection: asyncpg.Connection) -> asyncpg.Record | None:
+    item = await connection.fetchrow("select 1 as a")
+    for row in await connection.fetch("select 1 as b"):
+        print(row["b"], row[0])
+    return item["a"]
+"""
+    )
+    assert [ast.unparse(node) for node in untyped_fields(tree)] == ["item['a']", "upload['name']", "row['b']"]
+    assert handing_on_rows(tree) == ["shown", "named"]
 
 
 def test_inside_files_arrows_point_one_way():

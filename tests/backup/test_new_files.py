@@ -229,7 +229,7 @@ async def test_a_file_that_is_deleted_while_the_store_is_away_waits_for_it(
         await transaction.start()
         found = await upload_store.claim_due_blobs(connection, 500)
         await transaction.rollback()
-        return [row["key"] for row in found]
+        return [one.key for one in found]
 
     (key,) = await connection.fetchrow("select key from pilotis.pending_copies")
     assert key not in await due()

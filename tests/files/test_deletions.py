@@ -6,6 +6,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from pilotis.files.records import PendingDeletion
 from pilotis.files.uploads import store as upload_store
 from pilotis.kit.ids import uuid7
 from tests.acceptance.test_files import PNG, storage, upload
@@ -99,7 +100,7 @@ async def test_a_blob_whose_deletion_has_begun_is_not_taken_into_use(connection:
     await transaction.start()
     await connection.execute(pending_deletions, app_id, key)
     [claimed] = await upload_store.claim_due_blobs(connection, 1)
-    assert (claimed["app_id"], claimed["key"]) == (app_id, key)
+    assert claimed == (app_id, key)
     assert not await upload_store.unmark(connection, app_id, key)
     await upload_store.record_deleted_blobs(connection, [claimed])
     assert not await upload_store.unmark(connection, app_id, key)
@@ -123,9 +124,10 @@ async def test_noting_deletions_reads_no_more_than_their_entries(connection: asy
     await connection.execute("set local random_page_cost = 1.1")
     scans = "select seq_scan from pg_stat_xact_all_tables where relid = 'pilotis.pending_deletions'::regclass"
     before = await connection.fetchval(scans)
-    gone = await connection.fetch("select app_id, key from pilotis.pending_deletions order by app_id, key limit 500")
+    rows = await connection.fetch("select app_id, key from pilotis.pending_deletions order by app_id, key limit 500")
+    gone = [PendingDeletion(*row) for row in rows]
     await upload_store.record_deleted_blobs(connection, gone)
-    await upload_store.known_keys(connection, [f"blobs/{row['app_id']}/{uuid7()}" for row in gone])
+    await upload_store.known_keys(connection, [f"blobs/{app_id}/{uuid7()}" for app_id, _ in gone])
     assert await connection.fetchval(scans) == before
     assert (
         await connection.fetchval("select count(*) from pilotis.pending_deletions where key like 'blobs/%'") >= 49_500

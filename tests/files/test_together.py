@@ -190,7 +190,7 @@ async def test_uploads_to_a_storage_with_a_quota_share_a_statement(app: App):
         "update pilotis.uploads set state = 'uploaded', blob_id = upload_id where storage_id = $1", storage_id
     )
     listed = await upload_store.complete_many(database, wanted)
-    assert [row and row["path"] for row in listed] == ["a.png", "b.png", None, None]
+    assert [item and item.path for item in listed] == ["a.png", "b.png", None, None]
     assert await sums(app, base) == (200, 0)
     assert await upload_store.insert_many(database, rows[2:3]) == [False]
     await database.close()

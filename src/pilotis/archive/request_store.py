@@ -212,7 +212,7 @@ async def delete_oldest(connection: Connection, app_id: UUID, keep: int, *, is_s
         keep,
         is_scheduled,
     )
-    return [row["archive_id"] for row in rows]
+    return [archive_id for (archive_id,) in rows]
 
 
 async def mark_for_deletion(connection: Connection, app_id: UUID, keys: Sequence[str]) -> None:

@@ -117,7 +117,7 @@ async def not_null(connection: Connection, table: str) -> set[str]:
         "select attname from pg_attribute where attrelid = $1::regclass and attnotnull and attnum > 0",
         f"pilotis.{table}",
     )
-    return {row["attname"] for row in rows}
+    return {name for (name,) in rows}
 
 
 async def finish(connection: Connection, tables: Sequence[tuple[str, Copied]], app_id: UUID) -> None:

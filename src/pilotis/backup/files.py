@@ -38,7 +38,7 @@ _NAMED = """
 
 
 _FILES_OF = """
-    select key, app_id, path from (
+    select app_id, path from (
         select 'blobs/' || app_id || '/' || blob_id as key, app_id, path from pilotis.files where blob_id is not null
         union all
         select 'blobs/' || v.app_id || '/' || v.blob_id, v.app_id, 'an image variant of ' || f.path
@@ -156,7 +156,7 @@ async def restore(
             elif await target.stat(blob_key) is None:
                 await _restore_one(target, store, key, blob_key, name)
         rows = await connection.fetch(_FILES_OF, missing[:_MAX_NAMED]) if missing else []
-    return RestoredFiles(named, missing, [MissingFile(row["app_id"], row["path"]) for row in rows])
+    return RestoredFiles(named, missing, [MissingFile(*row) for row in rows])
 
 
 async def _restore_one(target: BlobStore, store: BlobStore, key: BackupKey, blob_key: str, name: str) -> None:

@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import structlog
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.blobs.protocol import BlobInfo, BlobStore
 from pilotis.db.pool import Database
 from pilotis.db.waiters import BACKGROUND
 from pilotis.files.images import store as variant_store
 from pilotis.files.keys import DRAFTS
+from pilotis.files.records import PendingDeletion
 from pilotis.files.uploads import store as upload_store
 from pilotis.kit.reports import Report
 
@@ -32,8 +33,8 @@ _log = structlog.get_logger("pilotis.files")
 class _Outcome(NamedTuple):
     """The claimed blobs that were deleted, and those that were not tried; the others wait for their next attempt."""
 
-    deleted: Sequence[Record]
-    untried: Sequence[Record]
+    deleted: Sequence[PendingDeletion]
+    untried: Sequence[PendingDeletion]
 
 
 class Reconciliation(NamedTuple):
@@ -78,7 +79,7 @@ class Cleaning:
                 break
         return total
 
-    async def _delete_claimed(self, blobs: Sequence[Record]) -> _Outcome:
+    async def _delete_claimed(self, blobs: Sequence[PendingDeletion]) -> _Outcome:
         """Delete blobs in bulk, or one by one if that fails; stop if the store seems to be unavailable."""
         try:
             await self._delete_blobs(blobs)
@@ -86,13 +87,13 @@ class Cleaning:
             _log.warning("deleting blobs one by one", blobs=len(blobs), error=repr(error))
         else:
             return _Outcome(blobs, [])
-        deleted: list[Record] = []
+        deleted: list[PendingDeletion] = []
         failures = 0
         for place, blob in enumerate(blobs, start=1):
             try:
                 await self._delete_blobs([blob])
             except Exception as error:
-                _log.warning("blob not deleted yet", key=blob["key"], error=repr(error))
+                _log.warning("blob not deleted yet", key=blob.key, error=repr(error))
                 failures += 1
                 if failures == _FAILURES_IN_A_ROW:
                     return _Outcome(deleted, blobs[place:])
@@ -101,8 +102,8 @@ class Cleaning:
                 failures = 0
         return _Outcome(deleted, [])
 
-    async def _delete_blobs(self, blobs: Sequence[Record]) -> None:
-        keys = [blob["key"] for blob in blobs]
+    async def _delete_blobs(self, blobs: Sequence[PendingDeletion]) -> None:
+        keys = [blob.key for blob in blobs]
         await self._blobs.delete([key for key in keys if not key.startswith(DRAFTS)])
         for key in keys:
             if key.startswith(DRAFTS):

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import structlog
-from asyncpg import Record
 
 from pilotis.blobs.errors import BlobNotFoundError
 from pilotis.blobs.protocol import BlobStore
@@ -30,8 +29,9 @@ from pilotis.files.errors import (
     InvalidPathError,
     StorageMemberRequiredError,
 )
-from pilotis.files.images.variants import Content, Variants
+from pilotis.files.images.variants import Variants
 from pilotis.files.keys import blob_key
+from pilotis.files.records import LinkedFile
 from pilotis.files.ruling import Ruling, is_read_by_all
 from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import LinkQuery, StorageAccess
@@ -90,10 +90,10 @@ class Delivery:
         files_base_url: str | None,
         redirects: bool,
     ) -> None:
-        self._by_id: Batcher[tuple[UUID, UUID | str], Record | None] = Batcher(
+        self._by_id: Batcher[tuple[UUID, UUID | str], LinkedFile | None] = Batcher(
             functools.partial(store.linked_files, database, "file_id")
         )
-        self._by_path: Batcher[tuple[UUID, UUID | str], Record | None] = Batcher(
+        self._by_path: Batcher[tuple[UUID, UUID | str], LinkedFile | None] = Batcher(
             functools.partial(store.linked_files, database, "path")
         )
         self._still_public: Batcher[tuple[UUID, UUID, int], bool] = Batcher(
@@ -116,9 +116,9 @@ class Delivery:
             return redirect
         row = await self._by_id.submit((storage_id, file_id))
         # Almost every link has the stored form of the name, and comparing is cheaper than normalising.
-        if row is None or (name != row["name"] and row["name"] != _normal(paths.checked_name, name)):
+        if row is None or (name != row.name and row.name != _normal(paths.checked_name, name)):
             raise FileNotFoundInStorageError
-        return await self._send(request, row, query, is_immutable=not row["is_fixed"])
+        return await self._send(request, row, query, is_immutable=not row.is_fixed)
 
     async def by_path(self, request: RequestHead, storage_id: UUID, path: str, query: LinkQuery) -> Reply:
         """Send the current file at a path."""
@@ -127,7 +127,7 @@ class Delivery:
         row = await self._by_path.submit((storage_id, _normal(paths.checked_path, path)))
         if row is None:
             raise FileNotFoundInStorageError
-        return await self._send(request, row, query, is_immutable=query.v == str(row["version"]))
+        return await self._send(request, row, query, is_immutable=query.v == str(row.version))
 
     def _redirect_to_files_host(self, request: RequestHead) -> Reply | None:
         if self._host is None or request.inside or (request.header(b"host") or "").lower() == self._host:
@@ -135,34 +135,34 @@ class Delivery:
         assert self._base_url is not None
         return Reply(b"", 308, [(b"location", self._base_url.encode() + request.target)])
 
-    async def _send(self, request: RequestHead, row: Content, query: LinkQuery, *, is_immutable: bool) -> Reply:
-        is_public = row["read_access"] == StorageAccess.PUBLIC.value
-        if request.inside and (request.inside.app is None or request.inside.app.app_id != row["app_id"]):
+    async def _send(self, request: RequestHead, row: LinkedFile, query: LinkQuery, *, is_immutable: bool) -> Reply:
+        is_public = row.read_access == StorageAccess.PUBLIC.value
+        if request.inside and (request.inside.app is None or request.inside.app.app_id != row.app_id):
             raise FileNotFoundInStorageError
         caching = _IMMUTABLE if is_immutable else _REVALIDATED
         if not is_public:
             caching = await self._require_reader(request, row, query)
         if query.is_variant:
             row = await self._variants.of(row, query, request.header(b"accept") or "")
-        data = row.get("data")
-        key = blob_key(row["app_id"], row["blob_id"])
-        shown = media.disposition(row["mime_type"], row["name"])
+        data = row.data
+        key = blob_key(row.app_id, row.blob_id)
+        shown = media.disposition(row.mime_type, row.name)
         redirects = self._redirects and data is None and request.method == "GET" and request.inside is None
         # The object store sends no sandbox.
-        redirects = redirects and media.runs_nothing(row["mime_type"])
+        redirects = redirects and media.runs_nothing(row.mime_type)
         seconds = _SHARED_REDIRECT_SECONDS if caching == _NOT_STORED else _REDIRECT_SECONDS
         if redirects and (url := self._presigned(key, row, shown, seconds)):
             to_store = [(b"location", url.encode()), (b"cache-control", b"no-store")]
             return Reply(b"", 302, [*to_store, _NO_REFERRER] if caching == _NOT_STORED else to_store)
-        etag = f'"{(row["sha256"] or hashlib.sha256(row["blob_id"].bytes).digest()).hex()}"'
+        etag = f'"{(row.sha256 or hashlib.sha256(row.blob_id.bytes).digest()).hex()}"'
         answer = conditions.evaluate(
-            request.method, request.headers, etag=etag, modified_at=row["updated_at"], size=row["size"]
+            request.method, request.headers, etag=etag, modified_at=row.updated_at, size=row.size
         )
         headers = [
             (b"etag", etag.encode()),
-            (b"last-modified", conditions.http_date(row["updated_at"]).encode()),
+            (b"last-modified", conditions.http_date(row.updated_at).encode()),
             (b"cache-control", caching.encode()),
-            (b"cache-tag", f"file-{row['file_id']}".encode()),
+            (b"cache-tag", f"file-{row.file_id}".encode()),
             (b"content-disposition", shown.encode()),
             *_GUARDS,
         ]
@@ -173,7 +173,7 @@ class Delivery:
         if answer.status == 304:
             return Reply(b"", 304, headers)
         if answer.status == 206:
-            headers.append((b"content-range", b"bytes %d-%d/%d" % (answer.start, answer.end - 1, row["size"])))
+            headers.append((b"content-range", b"bytes %d-%d/%d" % (answer.start, answer.end - 1, row.size)))
         if data is not None and request.method != "HEAD":
             body: bytes | Stream | FilePart = data[answer.start : answer.end]
         else:
@@ -181,11 +181,11 @@ class Delivery:
         still_valid = None
         # The validity of a variant depends on more than its file.
         if is_public and not query.is_variant:
-            known = (row["storage_id"], row["file_id"], row["version"])
+            known = (row.storage_id, row.file_id, row.version)
             still_valid = functools.partial(self._still_public.submit, known)
-        return Reply(body, answer.status, headers, row["mime_type"].encode("latin-1"), still_valid)
+        return Reply(body, answer.status, headers, row.mime_type.encode("latin-1"), still_valid)
 
-    async def _require_reader(self, request: RequestHead, row: Content, query: LinkQuery) -> str:
+    async def _require_reader(self, request: RequestHead, row: LinkedFile, query: LinkQuery) -> str:
         """Return how the answer may be cached; raises an error unless the caller may read the file."""
         if query.signature:
             self._check_signature(row, query)
@@ -193,42 +193,42 @@ class Delivery:
         principal = request.inside
         if principal is None:
             token = request.bearer()
-            if token is None and row["read_access"] != RULES:
+            if token is None and row.read_access != RULES:
                 raise StorageMemberRequiredError
-            app = await self._apps.by_id(row["app_id"])
+            app = await self._apps.by_id(row.app_id)
             principal = PublicClient(app) if token is None else await self._authenticator.bearer(app, token)
             if text := query.capability or request.header(capabilities.HEADER):
                 principal = with_capabilities(principal, capabilities.parse(text))
-        if row["read_access"] == RULES:
+        if row.read_access == RULES:
             return await self._require_ruled_reader(principal, row)
-        limit = creator_limit(principal, StorageAccess(row["read_access"]), Role.VIEWER)
-        if limit is not None and row["creator"] != limit:
+        limit = creator_limit(principal, StorageAccess(row.read_access), Role.VIEWER)
+        if limit is not None and row.creator != limit:
             raise FileNotFoundInStorageError
         return _PRIVATE
 
-    async def _require_ruled_reader(self, principal: Principal, row: Content) -> str:
+    async def _require_ruled_reader(self, principal: Principal, row: LinkedFile) -> str:
         """Do what `_require_reader` does for a storage with rules."""
-        database = self._database.of(row["app_id"])
-        storage = await store.storage(database, row["app_id"], row["storage_id"])
+        database = self._database.of(row.app_id)
+        storage = await store.storage(database, row.app_id, row.storage_id)
         if storage is None:
             raise FileNotFoundInStorageError
-        item = await store.item(database, row["app_id"], row["storage_id"], row["file_id"])
+        item = await store.item(database, row.app_id, row.storage_id, row.file_id)
         await self._ruling.require_readable(database, storage, principal, item)
         if principal.capabilities:
             return _NOT_STORED
         return _REVALIDATED if is_read_by_all(storage) else _PRIVATE
 
-    def _check_signature(self, row: Content, query: LinkQuery) -> None:
+    def _check_signature(self, row: LinkedFile, query: LinkQuery) -> None:
         expires = expiry(query.expires)
         if expires is None:
             raise FileSignatureInvalidError
-        accepted = self._signer.accepts_read(query.signature, row["storage_id"], row["file_id"], expires)
+        accepted = self._signer.accepts_read(query.signature, row.storage_id, row.file_id, expires)
         if expires <= time.time() or not accepted:
             raise FileSignatureInvalidError
 
-    def _presigned(self, key: str, row: Content, disposition: str, seconds: int) -> str | None:
+    def _presigned(self, key: str, row: LinkedFile, disposition: str, seconds: int) -> str | None:
         return self._blobs.presign_get(
-            key, expires_seconds=seconds, disposition=disposition, content_type=row["mime_type"]
+            key, expires_seconds=seconds, disposition=disposition, content_type=row.mime_type
         )
 
     async def _body(self, request: RequestHead, key: str, start: int, end: int) -> bytes | Stream | FilePart:

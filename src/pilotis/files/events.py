@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.events.types import EventType, NewEvent
 from pilotis.files.items import Links
 from pilotis.files.items import folder as folder_item
+from pilotis.files.records import ItemRecord
 from pilotis.files.types import FileItem, FolderItem
 from pilotis.http.api.principals import Actor, Principal
 from pilotis.kit import origin
@@ -98,22 +98,22 @@ class CallerEvents:
         self._links = links
         self._actor = Actor(principal.kind, principal.actor_id, origin.current(), principal.depth)
 
-    def file(self, type_: EventType[FileEvent], row: Record) -> NewEvent:
+    def file(self, type_: EventType[FileEvent], row: ItemRecord) -> NewEvent:
         """Return an event about a file."""
-        return self._event(type_, row, FileEvent(row["storage_id"], self._links.file(row)))
+        return self._event(type_, row, FileEvent(row.storage_id, self._links.file(row)))
 
-    def folder(self, type_: EventType[FolderEvent], row: Record) -> NewEvent:
+    def folder(self, type_: EventType[FolderEvent], row: ItemRecord) -> NewEvent:
         """Return an event about a folder."""
-        return self._event(type_, row, FolderEvent(row["storage_id"], folder_item(row)))
+        return self._event(type_, row, FolderEvent(row.storage_id, folder_item(row)))
 
-    def deleted(self, rows: Sequence[Record], top: UUID) -> list[NewEvent]:
+    def deleted(self, rows: Sequence[ItemRecord], top: UUID) -> list[NewEvent]:
         """Return the events of items that are deleted together; `top` is the one that contains the others."""
-        announced = rows if len(rows) <= MAX_DELETED else [row for row in rows if row["file_id"] == top]
+        announced = rows if len(rows) <= MAX_DELETED else [row for row in rows if row.file_id == top]
         return [
-            self.folder(FOLDER_DELETED, row) if row["is_folder"] else self.file(FILE_DELETED, row) for row in announced
+            self.folder(FOLDER_DELETED, row) if row.is_folder else self.file(FILE_DELETED, row) for row in announced
         ]
 
-    def _event(self, type_: EventType[Any], row: Record, data: FileEvent | FolderEvent) -> NewEvent:
-        storage_id = row["storage_id"]
-        subject = f"storages/{storage_id}/items/{row['file_id']}"
+    def _event(self, type_: EventType[Any], row: ItemRecord, data: FileEvent | FolderEvent) -> NewEvent:
+        storage_id = row.storage_id
+        subject = f"storages/{storage_id}/items/{row.file_id}"
         return type_.event(data, self._actor, subject=subject, storage_id=storage_id)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Record
 from msgspec import UNSET
 
 from pilotis.data.rules.files.service import Listed
@@ -25,6 +24,7 @@ from pilotis.files.errors import (
 )
 from pilotis.files.events import FILE_MOVED, FOLDER_CREATED, FOLDER_MOVED, CallerEvents
 from pilotis.files.items import Links
+from pilotis.files.records import ItemRecord, StorageRecord
 from pilotis.files.ruling import Ruling, access, facts_of_new, rules_of
 from pilotis.files.signatures import UrlSigner
 from pilotis.files.types import (
@@ -101,7 +101,7 @@ class Listing:
         storage, database = await self._storage(app, storage_id), self._database.of(app.app_id)
         row = await store.item_at(database, app.app_id, storage_id, paths.checked_path(path))
         creators = principal.role is not None
-        if row is None or not row["is_folder"]:
+        if row is None or not row.is_folder:
             row = await self._ruling.require_readable(database, storage, principal, row)
             return self._links.file(row, creators=creators)
         is_readable = await self._ruling.may_read(database, storage, principal, row)
@@ -112,7 +112,7 @@ class Listing:
             if is_readable:
                 raise
             raise FileNotFoundInStorageError from None
-        rows, total = await self._page(app, storage_id, listed, parent_id=row["file_id"], limit=app.limits.page_rows)
+        rows, total = await self._page(app, storage_id, listed, parent_id=row.file_id, limit=app.limits.page_rows)
         if not is_readable and not total:
             raise FileNotFoundInStorageError
         return items.contents(row, [self._links.item(one, creators=creators) for one in rows], total)
@@ -133,15 +133,15 @@ class Listing:
             storage = await store.lock_storage_shared(connection, app.app_id, storage_id)
             if storage is None:
                 raise StorageNotFoundError
-            if storage["rules"] is None:
+            if storage.rules is None:
                 creator_limit(principal, access(storage, "upload_access"), Role.EDITOR)
             if new.parent_id is not None:
                 parent = await store.folder(connection, app.app_id, storage_id, new.parent_id)
                 if parent is None:
                     raise FolderNotFoundError
-                path = paths.checked_path(f"{parent['path']}/{path}")
+                path = paths.checked_path(f"{parent.path}/{path}")
             creator, file_id = member_of(principal), file_id or uuid7()
-            if storage["rules"] is not None:
+            if storage.rules is not None:
                 facts = facts_of_new(file_id, path, paths.name_of(path), None, 0, creator)
                 await self._ruling.require_creatable(connection, storage, principal, facts)
             row = await store.insert_folder(connection, app.app_id, storage_id, file_id, new.parent_id, path, creator)
@@ -166,18 +166,18 @@ class Listing:
             row = await store.item(connection, app.app_id, storage_id, file_id)
             if row is None:
                 raise FileNotFoundInStorageError
-            parent_id = row["parent_id"] if change.parent_id is UNSET else change.parent_id
+            parent_id = row.parent_id if change.parent_id is UNSET else change.parent_id
             parent = await store.folder(connection, app.app_id, storage_id, parent_id) if parent_id else None
             if parent_id and parent is None:
                 raise FolderNotFoundError
-            own_name = paths.name_of(row["path"])
+            own_name = paths.name_of(row.path)
             name = own_name if change.name is UNSET else paths.checked_name(change.name)
-            path = f"{parent['path']}/{name}" if parent else name
-            if path == row["path"]:
+            path = f"{parent.path}/{name}" if parent else name
+            if path == row.path:
                 return self._links.item(row)
-            if f"{path}/".startswith(f"{row['path']}/"):
+            if f"{path}/".startswith(f"{row.path}/"):
                 raise InvalidPathError("A folder cannot be moved into itself.")
-            more_bytes, levels = await store.longest_below(connection, app.app_id, storage_id, row["path"])
+            more_bytes, levels = await store.longest_below(connection, app.app_id, storage_id, row.path)
             paths.checked_path(path)
             if len(path.encode()) + more_bytes > paths.PATH_BYTES or path.count("/") + 1 + levels > paths.DEPTH:
                 raise InvalidPathError("A path in the folder would become too long.")
@@ -185,9 +185,9 @@ class Listing:
                 raise PathTakenError
             moved = await store.move(connection, app.app_id, row, parent_id, name, path)
             events = CallerEvents(self._links, principal)
-            event = events.folder(FOLDER_MOVED, moved) if moved["is_folder"] else events.file(FILE_MOVED, moved)
+            event = events.folder(FOLDER_MOVED, moved) if moved.is_folder else events.file(FILE_MOVED, moved)
             await self._events.emit_all(connection, app.app_id, [event])
-            places = {"from": row["path"], "to": path}
+            places = {"from": row.path, "to": path}
             await record(connection, app.app_id, actor, "file.move", file_id, storage_id=storage_id, **places)
         return self._links.item(moved)
 
@@ -209,9 +209,9 @@ class Listing:
             if len(rows) > 1 and not recursive:
                 raise FolderNotEmptyError
             for row in rows:
-                require_own(limit, row["creator"])
-            size = await store.delete_items(connection, app.app_id, [row["file_id"] for row in rows])
-            if storage["quota_bytes"] is not None:
+                require_own(limit, row.creator)
+            size = await store.delete_items(connection, app.app_id, [row.file_id for row in rows])
+            if storage.quota_bytes is not None:
                 await store.settle(connection, app.app_id, storage_id, reserved=0, used=-size)
             announced = CallerEvents(self._links, principal).deleted(rows, file_id)
             await self._events.emit_all(connection, app.app_id, announced)
@@ -223,7 +223,7 @@ class Listing:
         storage, database = await self._storage(app, storage_id), self._database.of(app.app_id)
         row = await store.item(database, app.app_id, storage_id, file_id)
         row = await self._ruling.require_readable(database, storage, principal, row)
-        if row["is_folder"]:
+        if row.is_folder:
             raise FileNotFoundInStorageError
         expires = int(time.time()) + seconds
         signature = self._signer.read(storage_id, file_id, expires)
@@ -232,13 +232,18 @@ class Listing:
 
     async def _page(
         self, app: AppInfo, storage_id: UUID, listed: Listed | str | None, **wanted: Any
-    ) -> tuple[list[Record], int]:
+    ) -> tuple[list[ItemRecord], int]:
         """Return a page of those items which the caller may list; see `store.page`."""
         seen = {"creator": listed} if listed is None or isinstance(listed, str) else {"listed": listed}
         return await store.page(self._database, app.app_id, storage_id, **seen, **wanted)
 
     async def _shows(
-        self, app: AppInfo, principal: Principal, storage: Record, folder: Record, listed: Listed | str | None
+        self,
+        app: AppInfo,
+        principal: Principal,
+        storage: StorageRecord,
+        folder: ItemRecord,
+        listed: Listed | str | None,
     ) -> bool:
         """Return whether the caller may know of a folder: it may read it, or list something in it."""
         try:
@@ -246,10 +251,10 @@ class Listing:
                 return True
         except PilotisError:
             return False
-        _, total = await self._page(app, storage["storage_id"], listed, parent_id=folder["file_id"], limit=0)
+        _, total = await self._page(app, storage.storage_id, listed, parent_id=folder.file_id, limit=0)
         return total > 0
 
-    async def _storage(self, app: AppInfo, storage_id: UUID) -> Record:
+    async def _storage(self, app: AppInfo, storage_id: UUID) -> StorageRecord:
         storage = await store.storage(self._database.of(app.app_id), app.app_id, storage_id)
         if storage is None:
             raise StorageNotFoundError

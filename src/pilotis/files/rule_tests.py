@@ -7,14 +7,14 @@ from uuid import UUID
 
 import msgspec
 
-from pilotis.data.rules.files.service import RuledStorage, ruled_storage
+from pilotis.data.rules.files.service import RuledStorage
 from pilotis.data.rules.trying.service import FileTrials
 from pilotis.data.rules.types import FileFacts, FileRuleTest, FileRuleTestResult
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.files import store
 from pilotis.files.errors import FileNotFoundInStorageError, StorageNotFoundError
 from pilotis.files.paths import checked_path, name_of
-from pilotis.files.ruling import facts_of, facts_of_new
+from pilotis.files.ruling import facts_of, facts_of_new, ruled
 from pilotis.files.storages import level_rules
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit.errors import PilotisError, invalid
@@ -35,11 +35,11 @@ class FileRuleTests:
         if row is None:
             raise StorageNotFoundError
         caller = await self._trials.caller(app, test)
-        levels = None if row["rules"] is not None else level_rules(row)
+        levels = None if row.rules is not None else level_rules(row)
         draft = levels if test.rules is msgspec.UNSET else test.rules
-        storage = RuledStorage(app.app_id, storage_id, row["name"], {})
-        if row["rules"] is not None:
-            storage = ruled_storage(row)
+        storage = RuledStorage(app.app_id, storage_id, row.name, {})
+        if row.rules is not None:
+            storage = ruled(row)
         storage = await self._trials.storage(app, storage, None if draft is None else msgspec.to_builtins(draft))
         item, after = await self._items(app, on, storage_id, caller, test)
         began = time.perf_counter()

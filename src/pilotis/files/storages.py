@@ -9,15 +9,17 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
-from pilotis.data.rules.files.service import PRESETS, FileRules, ruled_storage
+from pilotis.data.rules.files.service import PRESETS, FileRules
 from pilotis.data.rules.service import RulesChangedError
 from pilotis.data.rules.types import FileRuleSet, NewFileRules, StorageRules
 from pilotis.db.locks import lock_app
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.files import media, store
 from pilotis.files.errors import StorageNameTakenError, StorageNotEmptyError, StorageNotFoundError
+from pilotis.files.records import StorageRecord, UsedStorage
+from pilotis.files.ruling import ruled
 from pilotis.files.types import NewStorage, Storage, StorageAccess, StorageChange, StorageList
 from pilotis.http.api.principals import Actor, AppInfo
 from pilotis.http.api.schemas import Paging
@@ -110,18 +112,18 @@ class Storages:
             if row is None:
                 raise StorageNotFoundError
             levels = _levels(row) | {name: value for name, value in columns.items() if name in LEVELS}
-            _check_list_access(levels | {"list_access": columns.get("list_access", row["list_access"])})
+            _check_list_access(levels | {"list_access": columns.get("list_access", row.list_access)})
             plain = {name: value for name, value in columns.items() if name not in LEVELS}
             try:
-                await store.update_storage(connection, app_id, storage_id, columns if row["rules"] is None else plain)
+                await store.update_storage(connection, app_id, storage_id, columns if row.rules is None else plain)
             except asyncpg.UniqueViolationError:
                 raise StorageNameTakenError from None
             if "quota_bytes" in columns:
                 await store.recount(connection, app_id, storage_id)
             if rules is not msgspec.UNSET:
-                await self._set_rules(connection, app, storage_id, columns.get("name", row["name"]), levels, rules)
+                await self._set_rules(connection, app, storage_id, columns.get("name", row.name), levels, rules)
                 columns["rules"] = msgspec.to_builtins(rules)
-            elif row["rules"] is not None:
+            elif row.rules is not None:
                 await store.set_levels(connection, app_id, storage_id, json.encode(levels).decode())
             await record(connection, app_id, actor, "file_storage.update", storage_id, **columns)
             return await _read(connection, app_id, storage_id)
@@ -131,13 +133,13 @@ class Storages:
         row = await store.storage(self._database.of(app.app_id), app.app_id, storage_id)
         if row is None:
             raise StorageNotFoundError
-        rules, warnings = (None, []) if row["rules"] is None else await self._rules.shown(ruled_storage(row))
+        rules, warnings = (None, []) if row.rules is None else await self._rules.shown(ruled(row))
         return StorageRules(
             rules=rules,
             level_rules=level_rules(row),
             presets=PRESETS,
             warnings=warnings,
-            updated_at=optional_rfc3339(row["rules_updated_at"]),
+            updated_at=optional_rfc3339(row.rules_updated_at),
         )
 
     async def save_rules(self, app: AppInfo, actor: Actor, storage_id: UUID, new: NewFileRules) -> None:
@@ -148,9 +150,9 @@ class Storages:
             if row is None:
                 raise StorageNotFoundError
             expected = new.expected_updated_at
-            if expected is not msgspec.UNSET and _moment(expected) != _moment(row["rules_updated_at"]):
+            if expected is not msgspec.UNSET and _moment(expected) != _moment(row.rules_updated_at):
                 raise RulesChangedError
-            await self._set_rules(connection, app, storage_id, row["name"], _levels(row), new.rules)
+            await self._set_rules(connection, app, storage_id, row.name, _levels(row), new.rules)
             rules = msgspec.to_builtins(new.rules)
             await record(connection, app.app_id, actor, "file_storage.rules", storage_id, rules=rules)
 
@@ -180,7 +182,7 @@ class Storages:
             if not force and not await store.is_empty(connection, app_id, storage_id):
                 raise StorageNotEmptyError
             await store.delete_storage(connection, app_id, storage_id)
-            await record(connection, app_id, actor, "file_storage.delete", storage_id, name=row["name"])
+            await record(connection, app_id, actor, "file_storage.delete", storage_id, name=row.name)
 
 
 async def _read(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> Storage:
@@ -196,10 +198,10 @@ def _columns(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value.value if isinstance(value, StorageAccess) else value for name, value in given.items()}
 
 
-def _levels(row: Record) -> dict[str, str]:
+def _levels(row: StorageRecord) -> dict[str, str]:
     """Return a storage's access settings, also those that its rules take the place of."""
-    kept = {} if row["levels"] is None else json.decode(row["levels"].encode())
-    return {name: kept.get(name, row[name]) for name in LEVELS}
+    kept = {} if row.levels is None else json.decode(row.levels.encode())
+    return {name: kept.get(name, getattr(row, name)) for name in LEVELS}
 
 
 def _check_list_access(columns: Mapping[str, Any]) -> None:
@@ -211,9 +213,9 @@ def _check_list_access(columns: Mapping[str, Any]) -> None:
         )
 
 
-def level_rules(row: Record) -> FileRuleSet:
+def level_rules(row: StorageRecord) -> FileRuleSet:
     """Return the rules that a storage's access settings stand for."""
-    levels, list_access = _levels(row), row["list_access"]
+    levels, list_access = _levels(row), row.list_access
     read, upload, remove = (_RULE_OF[levels[name]] for name in ("read_access", "upload_access", "delete_access"))
     is_own = levels["upload_access"] == StorageAccess.CREATOR.value
     return FileRuleSet(
@@ -229,23 +231,23 @@ def _moment(value: datetime | None) -> str | None:
     return None if value is None else rfc3339(value)
 
 
-def _storage(row: Record) -> Storage:
+def _storage(row: UsedStorage) -> Storage:
     levels = _levels(row)
     return Storage(
-        id=row["storage_id"],
-        app_id=row["app_id"],
-        name=row["name"],
+        id=row.storage_id,
+        app_id=row.app_id,
+        name=row.name,
         upload_access=StorageAccess(levels["upload_access"]),
         delete_access=StorageAccess(levels["delete_access"]),
         read_access=StorageAccess(levels["read_access"]),
-        list_access=None if row["list_access"] is None else StorageAccess(row["list_access"]),
-        allowed_mime_types=list(row["allowed_mime_types"]),
-        max_file_size=row["max_file_size"],
-        quota_bytes=row["quota_bytes"],
-        file_count=row["file_count"],
-        used_bytes=row["used"],
-        reserved_bytes=row["reserved"],
-        created_at=rfc3339(row["created_at"]),
-        updated_at=rfc3339(row["updated_at"]),
-        has_rules=msgspec.UNSET if row["rules"] is None else True,
+        list_access=None if row.list_access is None else StorageAccess(row.list_access),
+        allowed_mime_types=list(row.allowed_mime_types),
+        max_file_size=row.max_file_size,
+        quota_bytes=row.quota_bytes,
+        file_count=row.file_count,
+        used_bytes=row.used,
+        reserved_bytes=row.reserved,
+        created_at=rfc3339(row.created_at),
+        updated_at=rfc3339(row.updated_at),
+        has_rules=msgspec.UNSET if row.rules is None else True,
     )

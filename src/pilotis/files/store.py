@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.data.rules.files.service import Listed
 from pilotis.db.locks import lock_app
 from pilotis.db.paging import fetch_page
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 from pilotis.db.waiters import UNAUTHENTICATED
+from pilotis.files.records import ItemRecord, LinkedFile, StorageRecord, UploadRecord, UsedStorage
 
+_STORAGE = columns(StorageRecord)
+_ITEM = columns(ItemRecord)
 # Without a quota no sums are maintained, so they are computed on request.
-_STORAGE = """
-    select s.*, counted.file_count,
+_USED_STORAGE = f"""
+    select {columns(StorageRecord, "s")}, counted.file_count,
         case when s.quota_bytes is null then counted.bytes else s.used_bytes end as used,
         case when s.quota_bytes is null then (
             select coalesce(sum(u.size), 0)::bigint from pilotis.uploads u
@@ -31,20 +35,21 @@ _STORAGE = """
 """
 
 
-async def storages(database: Database, app_id: UUID, limit: int | None, offset: int) -> tuple[list[Record], int]:
+async def storages(database: Database, app_id: UUID, limit: int | None, offset: int) -> tuple[list[UsedStorage], int]:
     """Return a page of the app's storages in the order of creation, with their usage, and their number."""
     rows = await database.fetch(
-        f"{_STORAGE} order by s.storage_id limit $2 offset $3", app_id, limit, offset, tenant=app_id
+        f"{_USED_STORAGE} order by s.storage_id limit $2 offset $3", app_id, limit, offset, tenant=app_id
     )
     total = await database.fetchval(
         "select count(*) from pilotis.file_storages where app_id = $1", app_id, tenant=app_id
     )
-    return rows, total
+    return [UsedStorage(**row) for row in rows], total
 
 
-async def read_storage(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> Record | None:
+async def read_storage(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> UsedStorage | None:
     """Return a storage with its usage."""
-    return await connection.fetchrow(f"{_STORAGE} and s.storage_id = $2", app_id, storage_id)
+    row = await connection.fetchrow(f"{_USED_STORAGE} and s.storage_id = $2", app_id, storage_id)
+    return UsedStorage(**row) if row else None
 
 
 async def storage_id_of(connection: Connection | TenantDatabase, app_id: UUID, name: str) -> UUID | None:
@@ -55,38 +60,42 @@ async def storage_id_of(connection: Connection | TenantDatabase, app_id: UUID, n
     return found
 
 
-async def storage(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> Record | None:
+async def storage(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> StorageRecord | None:
     """Return a storage."""
-    return await connection.fetchrow(
-        "select * from pilotis.file_storages where app_id = $1 and storage_id = $2", app_id, storage_id
+    row = await connection.fetchrow(
+        f"select {_STORAGE} from pilotis.file_storages where app_id = $1 and storage_id = $2", app_id, storage_id
     )
+    return StorageRecord(**row) if row else None
 
 
-async def lock_storage_shared(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
+async def lock_storage_shared(connection: Connection, app_id: UUID, storage_id: UUID) -> StorageRecord | None:
     """Return a storage and prevent its change or deletion until the transaction ends.
 
     Uploads do not wait for each other here, only for changes of the storage.
     """
-    return await connection.fetchrow(
-        "select * from pilotis.file_storages where app_id = $1 and storage_id = $2 for key share", app_id, storage_id
+    row = await connection.fetchrow(
+        f"select {_STORAGE} from pilotis.file_storages where app_id = $1 and storage_id = $2 for key share",
+        app_id,
+        storage_id,
     )
+    return StorageRecord(**row) if row else None
 
 
-async def lock_storage_to_charge(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
+async def lock_storage_to_charge(connection: Connection, app_id: UUID, storage_id: UUID) -> StorageRecord | None:
     """As `lock_storage_shared`; locks one with a quota for the change of its sums, before any item or upload."""
     storage = await _lock_as_its_quota_asks(connection, app_id, storage_id)
     # A quota that was set or removed while this waited fits neither branch; a new statement sees it.
     return storage or await _lock_as_its_quota_asks(connection, app_id, storage_id)
 
 
-async def _lock_as_its_quota_asks(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
-    return await connection.fetchrow(
-        """
+async def _lock_as_its_quota_asks(connection: Connection, app_id: UUID, storage_id: UUID) -> StorageRecord | None:
+    row = await connection.fetchrow(
+        f"""
         with limited as (
-            select * from pilotis.file_storages
+            select {_STORAGE} from pilotis.file_storages
             where app_id = $1 and storage_id = $2 and quota_bytes is not null for no key update
         ), unlimited as (
-            select * from pilotis.file_storages
+            select {_STORAGE} from pilotis.file_storages
             where app_id = $1 and storage_id = $2 and quota_bytes is null for key share
         )
         select * from limited union all select * from unlimited
@@ -94,13 +103,17 @@ async def _lock_as_its_quota_asks(connection: Connection, app_id: UUID, storage_
         app_id,
         storage_id,
     )
+    return StorageRecord(**row) if row else None
 
 
-async def lock_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> Record | None:
+async def lock_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> StorageRecord | None:
     """Return a storage locked for a change or deletion; waits for the uploads that locked it."""
-    return await connection.fetchrow(
-        "select * from pilotis.file_storages where app_id = $1 and storage_id = $2 for update", app_id, storage_id
+    row = await connection.fetchrow(
+        f"select {_STORAGE} from pilotis.file_storages where app_id = $1 and storage_id = $2 for update",
+        app_id,
+        storage_id,
     )
+    return StorageRecord(**row) if row else None
 
 
 async def count_storages(connection: Connection, app_id: UUID) -> int:
@@ -251,21 +264,30 @@ async def settle(connection: Connection, app_id: UUID, storage_id: UUID, *, rese
     )
 
 
-async def item(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, file_id: UUID) -> Record | None:
+async def item(
+    connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, file_id: UUID
+) -> ItemRecord | None:
     """Return a file or folder."""
-    return await connection.fetchrow(
-        "select * from pilotis.files where app_id = $1 and storage_id = $2 and file_id = $3",
+    row = await connection.fetchrow(
+        f"select {_ITEM} from pilotis.files where app_id = $1 and storage_id = $2 and file_id = $3",
         app_id,
         storage_id,
         file_id,
     )
+    return ItemRecord(**row) if row else None
 
 
-async def item_at(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, path: str) -> Record | None:
+async def item_at(
+    connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, path: str
+) -> ItemRecord | None:
     """Return the item at a path."""
-    return await connection.fetchrow(
-        "select * from pilotis.files where app_id = $1 and storage_id = $2 and path = $3", app_id, storage_id, path
+    row = await connection.fetchrow(
+        f"select {_ITEM} from pilotis.files where app_id = $1 and storage_id = $2 and path = $3",
+        app_id,
+        storage_id,
+        path,
     )
+    return ItemRecord(**row) if row else None
 
 
 async def has_file_at(connection: Connection, app_id: UUID, storage_id: UUID, paths: Sequence[str]) -> bool:
@@ -284,22 +306,23 @@ async def has_file_at(connection: Connection, app_id: UUID, storage_id: UUID, pa
     return found
 
 
-async def lock_item_at(connection: Connection, app_id: UUID, storage_id: UUID, path: str) -> Record | None:
+async def lock_item_at(connection: Connection, app_id: UUID, storage_id: UUID, path: str) -> ItemRecord | None:
     """Return the item at a path, locked against other changes."""
-    return await connection.fetchrow(
-        "select * from pilotis.files where app_id = $1 and storage_id = $2 and path = $3 for update",
+    row = await connection.fetchrow(
+        f"select {_ITEM} from pilotis.files where app_id = $1 and storage_id = $2 and path = $3 for update",
         app_id,
         storage_id,
         path,
     )
+    return ItemRecord(**row) if row else None
 
 
 async def folder(
     connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, file_id: UUID
-) -> Record | None:
+) -> ItemRecord | None:
     """Return a folder."""
     found = await item(connection, app_id, storage_id, file_id)
-    return found if found and found["is_folder"] else None
+    return found if found and found.is_folder else None
 
 
 async def page(
@@ -315,7 +338,7 @@ async def page(
     listed: Listed | None = None,
     limit: int,
     offset: int = 0,
-) -> tuple[list[Record], int]:
+) -> tuple[list[ItemRecord], int]:
     """Return a page of the items, by path, and their number.
 
     Items in a folder, at the `top`, or all; of the files only those of one `creator`; items with `search` in their
@@ -333,11 +356,15 @@ async def page(
             conditions.append(condition.format(len(arguments)))
     if top:
         conditions.append("parent_id is null")
-    query = f"select * from pilotis.files where {' and '.join(conditions)}"
+    query = f"select {_ITEM} from pilotis.files where {' and '.join(conditions)}"
     if listed is not None:
         rule = listed.condition(arguments)
-        query = f"select item.* from ({query}) item cross join {listed.source('item')} where {rule}"
-    return await fetch_page(database, app_id, query, tuple(arguments), order_by="path", limit=limit, offset=offset)
+        query = (
+            f"select {columns(ItemRecord, 'item')} from ({query}) item cross join {listed.source('item')} where {rule}"
+        )
+    return await fetch_page(
+        database, app_id, query, tuple(arguments), order_by="path", limit=limit, offset=offset, record=ItemRecord
+    )
 
 
 async def insert_folder(
@@ -348,13 +375,13 @@ async def insert_folder(
     parent_id: UUID | None,
     path: str,
     creator: str | None,
-) -> Record | None:
+) -> ItemRecord | None:
     """Insert a folder and return it; None if its path is taken."""
-    return await connection.fetchrow(
-        """
+    row = await connection.fetchrow(
+        f"""
         insert into pilotis.files (app_id, storage_id, file_id, parent_id, path, name, is_folder, creator)
         values ($1, $2, $3, $4, $5, regexp_replace($5, '^.*/', ''), true, $6)
-        on conflict (app_id, storage_id, path) do nothing returning *
+        on conflict (app_id, storage_id, path) do nothing returning {_ITEM}
         """,
         app_id,
         storage_id,
@@ -363,75 +390,78 @@ async def insert_folder(
         path,
         creator,
     )
+    return ItemRecord(**row) if row else None
 
 
-async def insert_file(connection: Connection, upload: Record, parent_id: UUID | None) -> Record | None:
+async def insert_file(connection: Connection, upload: UploadRecord, parent_id: UUID | None) -> ItemRecord | None:
     """Insert the file of an upload and return it; None if its path is taken."""
-    return await connection.fetchrow(
-        """
+    row = await connection.fetchrow(
+        f"""
         insert into pilotis.files (
             app_id, storage_id, file_id, parent_id, path, name, is_folder, is_fixed, blob_id, mime_type, size, sha256,
             creator
         ) values ($1, $2, $3, $4, $5, $6, false, $7, $8, $9, $10, $11, $12)
-        on conflict (app_id, storage_id, path) do nothing returning *
+        on conflict (app_id, storage_id, path) do nothing returning {_ITEM}
         """,
-        upload["app_id"],
-        upload["storage_id"],
-        upload["file_id"],
+        upload.app_id,
+        upload.storage_id,
+        upload.file_id,
         parent_id,
-        upload["path"],
-        upload["name"],
-        upload["is_fixed"],
-        upload["blob_id"],
-        upload["mime_type"],
-        upload["size"],
-        upload["sha256"],
-        upload["creator"],
+        upload.path,
+        upload.name,
+        upload.is_fixed,
+        upload.blob_id,
+        upload.mime_type,
+        upload.size,
+        upload.sha256,
+        upload.creator,
     )
+    return ItemRecord(**row) if row else None
 
 
-async def replace_content(connection: Connection, file: Record, upload: Record) -> Record:
+async def replace_content(connection: Connection, file: ItemRecord, upload: UploadRecord) -> ItemRecord:
     """Switch a file to the content of an upload; a trigger marks the old content for deletion."""
     row = await connection.fetchrow(
-        """
+        f"""
         update pilotis.files set
             blob_id = $3, mime_type = $4, size = $5, sha256 = $6, name = $7, is_fixed = true,
             version = version + 1, updated_at = now()
-        where app_id = $1 and file_id = $2 returning *
+        where app_id = $1 and file_id = $2 returning {_ITEM}
         """,
-        file["app_id"],
-        file["file_id"],
-        upload["blob_id"],
-        upload["mime_type"],
-        upload["size"],
-        upload["sha256"],
-        upload["name"],
+        file.app_id,
+        file.file_id,
+        upload.blob_id,
+        upload.mime_type,
+        upload.size,
+        upload.sha256,
+        upload.name,
     )
     assert row is not None
-    return row
+    return ItemRecord(**row)
 
 
-async def tree(connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID) -> list[Record]:
+async def tree(connection: Connection, app_id: UUID, storage_id: UUID, file_id: UUID) -> list[ItemRecord]:
     """Return an item and everything in it, locked."""
-    return await connection.fetch(
-        """
+    rows = await connection.fetch(
+        f"""
         with recursive below as (
             select file_id from pilotis.files where app_id = $1 and storage_id = $2 and file_id = $3
             union all
             select f.file_id from pilotis.files f join below on f.parent_id = below.file_id where f.app_id = $1
         )
-        select f.* from pilotis.files f join below using (file_id)
+        select {columns(ItemRecord, "f")} from pilotis.files f join below using (file_id)
         where f.app_id = $1 order by f.file_id for update of f
         """,
         app_id,
         storage_id,
         file_id,
     )
+    return [ItemRecord(**row) for row in rows]
 
 
 async def move(
-    connection: Connection, app_id: UUID, row: Record, parent_id: UUID | None, name: str, path: str
-) -> Record:
+    connection: Connection, app_id: UUID, before: ItemRecord, parent_id: UUID | None, name: str, path: str
+) -> ItemRecord:
     """Change an item's name, path and parent folder, and return it; the content of a folder moves with it.
 
     The version changes, so that no link by an old path is answered from a cache. The caller holds the storage's lock,
@@ -443,23 +473,23 @@ async def move(
         where app_id = $1 and storage_id = $2 and path > $3 || '/' and path < $3 || '0'
         """,
         app_id,
-        row["storage_id"],
-        row["path"],
+        before.storage_id,
+        before.path,
         path,
     )
-    moved = await connection.fetchrow(
-        """
+    row = await connection.fetchrow(
+        f"""
         update pilotis.files set parent_id = $3, name = $4, path = $5, version = version + 1, updated_at = now()
-        where app_id = $1 and file_id = $2 returning *
+        where app_id = $1 and file_id = $2 returning {_ITEM}
         """,
         app_id,
-        row["file_id"],
+        before.file_id,
         parent_id,
         name,
         path,
     )
-    assert moved is not None
-    return moved
+    assert row is not None
+    return ItemRecord(**row)
 
 
 async def longest_below(connection: Connection, app_id: UUID, storage_id: UUID, path: str) -> tuple[int, int]:
@@ -475,7 +505,8 @@ async def longest_below(connection: Connection, app_id: UUID, storage_id: UUID, 
         path,
     )
     assert row is not None
-    return row["bytes"], row["levels"]
+    more_bytes, levels = row
+    return more_bytes, levels
 
 
 async def delete_items(connection: Connection, app_id: UUID, file_ids: list[UUID]) -> int:
@@ -493,7 +524,7 @@ async def delete_items(connection: Connection, app_id: UUID, file_ids: list[UUID
 
 async def linked_files(
     database: Database, column: str, links: Sequence[tuple[UUID, UUID | str]]
-) -> list[Record | None]:
+) -> list[LinkedFile | None]:
     """Return live apps' files by their storage and their id or path, each with its storage's `read_access`.
 
     Links do not contain the app. `column` is `file_id` or `path`.
@@ -507,11 +538,10 @@ async def linked_files(
     # file at or after a link makes it use the right index, however few files there are when it plans.
     rows = await database.fetch(
         f"""
-        select at::int as at, found.* from
+        select at::int - 1, found.* from
             unnest((select $1::uuid[]), (select $2::{array})) with ordinality link (storage_id, value, at),
             lateral (
-                select f.app_id, f.storage_id, f.file_id, f.name, f.is_fixed, f.blob_id, f.mime_type, f.size, f.sha256,
-                    f.version, f.creator, f.updated_at, s.read_access
+                select {columns(LinkedFile, "f", without=("read_access", "data"))}, s.read_access
                 from pilotis.file_storages s
                 join pilotis.apps a on a.app_id = s.app_id and a.deleted_at is null
                 cross join lateral (
@@ -526,9 +556,9 @@ async def linked_files(
         [value for _, value in links],
         tenant=UNAUTHENTICATED,
     )
-    found: list[Record | None] = [None] * len(links)
-    for row in rows:
-        found[row["at"] - 1] = row
+    found: list[LinkedFile | None] = [None] * len(links)
+    for at, *row in rows:
+        found[at] = LinkedFile(*row)
     return found
 
 
@@ -539,7 +569,7 @@ async def still_public(database: Database, files: Sequence[tuple[UUID, UUID, int
     """
     rows = await database.fetch(
         """
-        select at::int as at from
+        select at::int - 1 from
             unnest((select $1::uuid[]), (select $2::uuid[]), (select $3::int[]))
                 with ordinality known (storage_id, file_id, version, at)
             left join lateral (
@@ -560,8 +590,8 @@ async def still_public(database: Database, files: Sequence[tuple[UUID, UUID, int
         tenant=UNAUTHENTICATED,
     )
     held = [True] * len(files)
-    for row in rows:
-        held[row["at"] - 1] = False
+    for (at,) in rows:
+        held[at] = False
     return held
 
 

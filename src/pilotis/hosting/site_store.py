@@ -177,7 +177,7 @@ async def deployed_slugs(database: Database, slugs: Sequence[str]) -> set[tuple[
         list(slugs),
         tenant=CONSOLE,
     )
-    return {(row["slug"], row["is_qa"]) for row in rows}
+    return {(slug, is_qa) for slug, is_qa in rows}
 
 
 async def is_site_name(database: Database, hostname: str, slug: str) -> bool:

@@ -195,7 +195,7 @@ async def apps_with_plans(database: Database) -> list[tuple[UUID, str, str | Non
     rows = await database.fetch(
         "select app_id, name, plan from pilotis.apps where deleted_at is null order by app_id", tenant=CONSOLE
     )
-    return [(row["app_id"], row["name"], row["plan"]) for row in rows]
+    return [(app_id, name, plan) for app_id, name, plan in rows]
 
 
 async def notices(connection: TenantDatabase, app_id: UUID, month: date) -> set[tuple[str, int]]:

@@ -25,7 +25,7 @@ from pilotis.certificates.service import Certificates
 from pilotis.hosting.feature import HostingFeature
 from pilotis.hosting.ports import as_site
 from pilotis.http import exposition, logs
-from pilotis.http.server.protocol import protocol_for
+from pilotis.http.server.protocol import HttpProtocol, protocol_for
 from pilotis.jobs.node import Identity
 from pilotis.serve.database import DatabaseSource
 from pilotis.serve.listening import Listening, accepting
@@ -236,6 +236,13 @@ class _Server(uvicorn.Server):
             self.servers.append(server)
         self.started = True
         _log.info("serving by HTTPS", ports=sorted({one.getsockname()[1] for one in sockets or ()}))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop as uvicorn does, and cancel after the same time what is answered without a task of uvicorn."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, HttpProtocol):
+                connection.cancel_direct_answer()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -214,7 +214,7 @@ async def delete(connection: Connection, app_id: UUID, team_id: UUID) -> list[st
         "delete from pilotis.team_members where app_id = $1 and team_id = $2 returning member_id", app_id, team_id
     )
     await connection.execute("delete from pilotis.teams where app_id = $1 and team_id = $2", app_id, team_id)
-    return [row["member_id"] for row in rows]
+    return [member_id for (member_id,) in rows]
 
 
 async def members(

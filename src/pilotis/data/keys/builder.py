@@ -91,10 +91,11 @@ class KeyBuilder:
         table, key = found.table, found.key
         row = await connection.fetchrow(keys.duplicates(key, table.key_columns, table.physical))
         assert row is not None
-        if not row["total"] and not is_too_long:
+        total, pairs = row
+        if not total and not is_too_long:
             return  # They have gone meanwhile; the next run builds it.
-        await self._settle(found, "failed", row["total"], tuple(row["pairs"] or ()))
-        _log.warning("key not built", table_id=str(table.table_id), key=key.name, rows=row["total"])
+        await self._settle(found, "failed", total, tuple(pairs or ()))
+        _log.warning("key not built", table_id=str(table.table_id), key=key.name, rows=total)
 
     async def _settle(
         self, found: _Found, state: Literal["ready", "failed"], conflicts: int = 0, pairs: tuple[str, ...] = ()
@@ -127,7 +128,7 @@ async def _found(connection: Connection, app_id: UUID, table_id: UUID, number: i
     row = await store.live_table(connection, app_id, table_id)
     if row is None:
         raise TableNotFoundError
-    table = store.table_schema(row)
+    table = row.schema
     for key in table.keys:
         if key.number == number and key.state == "building":
             return _Found(table, key)

@@ -71,13 +71,13 @@ class UniqueKeys:
         row = await store.live_table(self._database.of(app.app_id), app.app_id, table_id)
         if row is None:
             raise TableNotFoundError
-        table = store.table_schema(row)
+        table = row.schema
         return UniqueKeyList([shown_key(table, key) for key in table.keys])
 
     async def like(self, app: AppInfo, table_id: UUID, new: NewUniqueKey) -> ShownUniqueKey:
         """Return the key that a definition describes; raises `KeyNotFoundError` if the table has none like it."""
         row = await store.live_table(self._database.of(app.app_id), app.app_id, table_id)
-        table = None if row is None else store.table_schema(row)
+        table = None if row is None else row.schema
         found = next((key for key in table.keys if _is(table, key, new)), None) if table else None
         if table is None or found is None:
             raise KeyNotFoundError
@@ -126,7 +126,7 @@ class UniqueKeys:
         for place, new in wanted:
             row = await store.live_table(connection, app.app_id, table_id)
             assert row is not None
-            table = store.table_schema(row)
+            table = row.schema
             if not any(_is(table, key, new) or _does(table, key, new) for key in table.keys):
                 try:
                     await self._add(connection, app, table, new)
@@ -150,8 +150,10 @@ async def _create(connection: Connection, table: TableSchema, key: UniqueKey) ->
     """Create the index of a key."""
     columns = table.key_columns
     found = await connection.fetchrow(keys.duplicates(key, columns, table.physical))
-    if found is not None and found["total"]:
-        raise _not_unique(found["total"], found["pairs"])
+    assert found is not None
+    total, pairs = found
+    if total:
+        raise _not_unique(total, pairs)
     try:
         await connection.execute(keys.create(key, columns, table.table_id.hex, table.physical))
     except asyncpg.ProgramLimitExceededError:

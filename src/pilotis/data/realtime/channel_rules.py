@@ -121,8 +121,8 @@ class ChannelRules:
             raise invalid("channels", f"An app has at most {MAX_PATTERNS} patterns of channels.")
         async with self._database.transaction(app.app_id) as connection:
             await lock_app(connection, app.app_id)
-            rows = await table_store.live_tables_in(connection, app.app_id)
-            related = Related.of([table_store.table_schema(row) for row in rows])
+            rows = await table_store.live_tables(connection, app.app_id)
+            related = Related.of([row.schema for row in rows])
             items = [
                 _stored(app, number, one, related, f"channels[{number}]") for number, one in enumerate(asked.channels)
             ]
@@ -278,8 +278,8 @@ async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -
     ]
     if not naming:
         return
-    rows = await table_store.live_tables_in(connection, app_id)
-    related = Related.of([table_store.table_schema(row) for row in rows])
+    rows = await table_store.live_tables(connection, app_id)
+    related = Related.of([row.schema for row in rows])
     if broken := [f"the channel {one.pattern}" for one in naming if not _fits(one.table, related)]:
         raise UsedInRuleError(broken)
 

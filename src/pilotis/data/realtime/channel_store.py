@@ -80,7 +80,7 @@ async def listen(database: Database, app_id: UUID, node_id: UUID) -> list[UUID]:
         NODE_SECONDS,
         tenant=app_id,
     )
-    return [row["node_id"] for row in rows]
+    return [node_id for (node_id,) in rows]
 
 
 async def others(database: Database, app_id: UUID, node_id: UUID) -> list[UUID]:
@@ -91,7 +91,7 @@ async def others(database: Database, app_id: UUID, node_id: UUID) -> list[UUID]:
         node_id,
         tenant=app_id,
     )
-    return [row["node_id"] for row in rows]
+    return [node_id for (node_id,) in rows]
 
 
 async def tell(database: Database, app_id: UUID, node_id: UUID, bodies: list[str]) -> None:

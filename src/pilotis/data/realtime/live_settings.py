@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from pilotis.data.realtime import settings_store
@@ -66,9 +66,8 @@ class LiveAccess:
         known = self._known.get(app_id)
         if known is None:
             changes = self._changes
-            row = await settings_store.read(self._database, app_id)
-            tables: dict[str, Any] = {} if row is None else json.decode(row["tables"].encode())
-            known = _Known("public" if row is None else row["live"], tables)
+            live, tables = await settings_store.read(self._database, app_id) or ("public", "{}")
+            known = _Known(live, json.decode(tables.encode()))
             # A change during the query makes its result too old to keep.
             if changes == self._changes:
                 if len(self._known) >= _MAX_KNOWN:

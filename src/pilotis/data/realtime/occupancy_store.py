@@ -27,7 +27,7 @@ class Changed(NamedTuple):
 async def apps(connection: Connection) -> list[UUID]:
     """Return the apps with such channels."""
     rows = await connection.fetch("select distinct app_id from pilotis.occupied_channels")
-    return [row["app_id"] for row in rows]
+    return [app_id for (app_id,) in rows]
 
 
 async def lock(connection: Connection, app_id: UUID) -> None:

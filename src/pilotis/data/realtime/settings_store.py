@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
+from pilotis.data.realtime.types import Openness
 from pilotis.db.pool import Database
 
 
-async def read(database: Database, app_id: UUID) -> Record | None:
+async def read(database: Database, app_id: UUID) -> tuple[Openness, str] | None:
     """Return `live` and `tables`, JSON, of an app that has set them."""
-    return await database.fetchrow(
+    row = await database.fetchrow(
         "select live, tables::text as tables from pilotis.live_settings where app_id = $1", app_id, tenant=app_id
     )
+    return (row[0], row[1]) if row else None
 
 
 async def save(connection: Connection, app_id: UUID, live: str, tables: str) -> None:

@@ -67,7 +67,7 @@ class Arrivals:
         if len(rows) > MAX_ROWS:
             raise invalid("on_sign_up", f"At most {MAX_ROWS} rows are made with a member.", "TOO_MANY_ROWS")
         await store.share_tables(connection, app_id)
-        schemas = [store.table_schema(row) for row in await store.live_tables_in(connection, app_id)]
+        schemas = [row.schema for row in await store.live_tables(connection, app_id)]
         by_name = {schema.title: schema for schema in schemas} | {str(schema.table_id): schema for schema in schemas}
         found, named = [], []
         for index, row in enumerate(rows):
@@ -115,7 +115,7 @@ class Arrivals:
         rows = stored.on_sign_up
         if not any(row.table_id == table_id for row in rows):
             return
-        known = {one.table_id: one for one in map(store.table_schema, await store.live_tables_in(connection, app_id))}
+        known = {row.schema.table_id: row.schema for row in await store.live_tables(connection, app_id)}
         schemas = [known[row.table_id] for row in rows if row.table_id in known]
         if [schema.title for schema in schemas] != [row.table for row in rows]:
             raise UsedOnSignUpError

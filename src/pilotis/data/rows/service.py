@@ -381,7 +381,7 @@ class Rows:
         leads_on = query.expand is not None or query.counts is not None
         if principal.member is not None and (leads_on or table.schema.references or table.schema.referrers):
             return None
-        return lambda: asyncio.ensure_future(self._find(principal, table_id, query)), _done
+        return lambda: asyncio.ensure_future(self._find(principal, table_id, query)), _or_start_over
 
     async def _find(self, principal: Principal, table_id: UUID, query: Query) -> bytes:
         app = _app(principal)
@@ -572,13 +572,6 @@ def _or_start_over(ended: asyncio.Future[Ended]) -> Ended:
         return ended.result()
     except asyncpg.PostgresError:
         raise StartOverError from None
-
-
-def _done(ended: asyncio.Future[bytes]) -> bytes:
-    """Return the body; raises `StartOverError` as `_or_start_over` does, and where the server stops."""
-    if ended.cancelled():
-        raise StartOverError
-    return _or_start_over(ended)
 
 
 def _created(ended: asyncio.Future[datetime | None]) -> datetime:

@@ -69,7 +69,7 @@ class Rules:
         row = await store.live_table(self._database.of(app.app_id), app.app_id, table_id)
         if row is None:
             raise TableNotFoundError
-        table = store.table_schema(row)
+        table = row.schema
         related = Related.of(await self._tables.schemas(app.app_id))
         document, broken = None, False
         if table.rules is not None:
@@ -83,7 +83,7 @@ class Rules:
             level_rules=_rule_set({action.value: rule for action, rule in LEVELS[table.access_level].items()}),
             presets=PRESETS,
             warnings=[BROKEN] if broken else warnings(document or {}, table),
-            updated_at=optional_rfc3339(row["rules_updated_at"]),
+            updated_at=optional_rfc3339(row.rules_updated_at),
         )
 
     async def exposed(self, app: AppInfo) -> list[RuleFinding]:
@@ -140,7 +140,7 @@ class Rules:
             row = await store.live_table(connection, app.app_id, table_id)
             assert row is not None
             expected = new.expected_updated_at
-            if expected is not msgspec.UNSET and _moment(expected) != _moment(row["rules_updated_at"]):
+            if expected is not msgspec.UNSET and _moment(expected) != _moment(row.rules_updated_at):
                 raise RulesChangedError
             text = None
             if document is not None:
@@ -156,7 +156,7 @@ class Rules:
 
         The app must be locked, so that no table that they name is dropped meanwhile.
         """
-        related = Related.of([store.table_schema(row) for row in await store.live_tables_in(connection, app.app_id)])
+        related = Related.of([row.schema for row in await store.live_tables(connection, app.app_id)])
         found = stored(document, related.by_id[table_id], related, app.limits)
         for saved in self.saved:
             saved(app.app_id, needed(table_id, found))
@@ -165,11 +165,11 @@ class Rules:
 
 async def _require_named(connection: Connection, app_id: UUID, table_id: UUID) -> None:
     """Raise `UsedInRuleError` if rules that name a table do not fit it any more, as it has just been changed."""
-    ruled = [store.table_schema(row) for row in await store.ruled_tables(connection, app_id)]
+    ruled = [row.schema for row in await store.ruled_tables(connection, app_id)]
     naming = [table for table in ruled if table_id in {table.table_id, *named_tables(table.rules)}]
     if not naming:
         return
-    related = Related.of([store.table_schema(row) for row in await store.live_tables_in(connection, app_id)])
+    related = Related.of([row.schema for row in await store.live_tables(connection, app_id)])
     broken = [table.title for table in naming if not _fits(table, related)]
     if broken:
         raise UsedInRuleError(broken)

@@ -42,4 +42,4 @@ async def durations(connection: TenantDatabase, app_id: UUID) -> list[tuple[UUID
         """,
         app_id,
     )
-    return [(row["table_id"], row["buckets"]) for row in rows]
+    return [(table_id, buckets) for table_id, buckets in rows]

@@ -34,9 +34,8 @@ class InvalidCatalogueError(BadRequestError):
 
 async def schemas(connection: Connection, app_id: UUID) -> list[TableSchema]:
     """Return the schemas of an app's tables; raises `InvalidCatalogueError` for one that cannot be read."""
-    rows = await store.live_tables_in(connection, app_id)
     try:
-        return [store.table_schema(row) for row in rows]
+        return [row.schema for row in await store.live_tables(connection, app_id)]
     except (PilotisError, msgspec.MsgspecError, ValueError):
         raise InvalidCatalogueError("The archive is damaged: a table's columns cannot be read.") from None
 

@@ -68,7 +68,7 @@ async def _encrypt(
     connection: Connection, table: TableSchema, plain: Column, cipher: ColumnCipher, rows: Sequence[Record]
 ) -> None:
     def encrypt() -> list[tuple[bytes, bytes]]:
-        return [cipher.encrypt_value(plain, json.decode(row["value"].encode()), row["id"]) for row in rows]
+        return [cipher.encrypt_value(plain, json.decode(value.encode()), row_id) for row_id, value in rows]
 
     # In a thread, so that the event loop keeps serving other requests.
     values, hashes = zip(*await asyncio.to_thread(encrypt), strict=True)
@@ -88,7 +88,7 @@ async def _decrypt(
     connection: Connection, table: TableSchema, encrypted: Column, cipher: ColumnCipher, rows: Sequence[Record]
 ) -> None:
     def decrypt() -> bytes:
-        decrypted = [(row["id"], cipher.decrypt_value(encrypted, row["value"], row["id"])) for row in rows]
+        decrypted = [(row_id, cipher.decrypt_value(encrypted, value, row_id)) for row_id, value in rows]
         return json.encode([{"id": str(row_id), "value": msgspec.Raw(value)} for row_id, value in decrypted])
 
     values = (await asyncio.to_thread(decrypt)).decode()

@@ -96,7 +96,7 @@ class ColumnMigrator:
         row = await store.live_table(connection, app_id, table_id)
         if row is None:
             raise TableNotFoundError
-        table = store.table_schema(row)
+        table = row.schema
         column = next((column for column in table.columns if column.number == number), None)
         if column is None or not column.migrating:
             raise ColumnNotFoundError

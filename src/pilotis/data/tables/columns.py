@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-import asyncpg
 import msgspec
 from asyncpg import Connection
 
@@ -77,7 +76,7 @@ class Columns:
     async def link_members(self, connection: Connection, table: TableSchema, column: Column) -> None:
         """Make a column refer to members; raises `RowsDoNotFitError` if a value is not the id of one."""
         is_member = references.member_with(table, f"t.{column.physical}")
-        offenders = await connection.fetchrow(ddl.without_member(table, column, is_member))
+        offenders = await store.offenders(connection, ddl.without_member(table, column, is_member))
         _require_none(offenders, f"a value in {column.name} that is not the id of a member")
         await references.link_members(connection, table, column)
 
@@ -97,7 +96,7 @@ class Columns:
         Raises `RowsDoNotFitError` if a value is not of the column's type, or is null in a required column.
         """
         plain = column.other_form if column.encrypted else column
-        offenders = await connection.fetchrow(ddl.not_absorbable(table, plain), column.name)
+        offenders = await store.offenders(connection, ddl.not_absorbable(table, plain), column.name)
         _require_none(offenders, f"a value in {column.name} that is not of type {column.type.value}")
         if column.required:
             await _require_no_nulls(connection, table, column)
@@ -115,7 +114,7 @@ class Columns:
             return
         if column.encrypted or column.migrating:
             raise invalid("validate", "The values of an encrypted column cannot be checked by the database.")
-        offenders = await connection.fetchrow(ddl.not_kept(table, column))
+        offenders = await store.offenders(connection, ddl.not_kept(table, column))
         _require_none(offenders, f"a value in {column.name} that does not keep its checks")
 
     async def change(self, connection: Connection, table: TableSchema, old: Column, new: Column, max_rows: int) -> bool:
@@ -151,7 +150,7 @@ class Columns:
         """
         if column.migrating:
             raise ColumnBeingRewrittenError
-        offenders = await connection.fetchrow(ddl.named(table, name))
+        offenders = await store.offenders(connection, ddl.named(table, name))
         _require_none(offenders, f"a field {name} from before the table had a schema; add a column {name} to see it")
         renamed = msgspec.structs.replace(column, name=name)
         for statement in ddl.rename_column(table, column, renamed):
@@ -233,20 +232,19 @@ def _require_in_no_key(table: TableSchema, column: Column) -> None:
 
 
 async def _cast(connection: Connection, table: TableSchema, old: Column, new: Column) -> None:
-    offenders = await connection.fetchrow(ddl.not_castable(table, old, new))
+    offenders = await store.offenders(connection, ddl.not_castable(table, old, new))
     _require_none(offenders, f"a value in {old.name} that cannot be converted to {new.type.value}")
     for statement in ddl.change_type(table, old, new):
         await connection.execute(statement)
 
 
 async def _require_no_nulls(connection: Connection, table: TableSchema, column: Column) -> None:
-    offenders = await connection.fetchrow(ddl.nulls(table, column))
+    offenders = await store.offenders(connection, ddl.nulls(table, column))
     _require_none(offenders, f"null in {column.name}, so it cannot be required")
 
 
-def _require_none(offenders: asyncpg.Record | None, what: str) -> None:
-    assert offenders is not None
-    if offenders["total"]:
-        details = [Detail(row_id, "DOES_NOT_FIT", "This row is one of them.") for row_id in offenders["ids"]]
-        rows = "1 row has" if offenders["total"] == 1 else f"{offenders['total']} rows have"
+def _require_none(offenders: store.Offenders, what: str) -> None:
+    if offenders.total:
+        details = [Detail(row_id, "DOES_NOT_FIT", "This row is one of them.") for row_id in offenders.ids]
+        rows = "1 row has" if offenders.total == 1 else f"{offenders.total} rows have"
         raise RowsDoNotFitError(f"{rows} {what}. Nothing was changed.", details=details)

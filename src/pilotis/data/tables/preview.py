@@ -68,14 +68,14 @@ async def _dropped(connection: Connection, table: TableSchema, column: Column) -
 async def _added(connection: Connection, table: TableSchema, column: Column) -> SchemaPreviewChange:
     """Describe a new column, to which the values move that free-form rows have under its name."""
     free = await connection.fetchval(ddl.count_absorbable(table), column.name)
-    misfits = await connection.fetchrow(ddl.not_absorbable(table, column), column.name) if free else None
+    misfits = await store.offenders(connection, ddl.not_absorbable(table, column), column.name) if free else None
     return SchemaPreviewChange(
         kind="added",
         name=column.name,
         from_=None,
         to=column.definition(),
         rows=free,
-        rows_that_do_not_fit=misfits["total"] if misfits else 0,
+        rows_that_do_not_fit=misfits.total if misfits else 0,
         samples=_misfits(misfits, f"The value is not of type {column.type.value}."),
     )
 
@@ -90,15 +90,13 @@ async def _changed(connection: Connection, table: TableSchema, old: Column, new:
         total = await connection.fetchval(ddl.count_not_castable(table, old, new))
         samples = _casts(await connection.fetch(ddl.cast_samples(table, old, new, _SHOWN_ROWS)), new.type)
     if new.required and not old.required:
-        nulls = await connection.fetchrow(ddl.nulls(table, old))
-        assert nulls is not None
-        total = None if total is None else total + nulls["total"]
+        nulls = await store.offenders(connection, ddl.nulls(table, old))
+        total = None if total is None else total + nulls.total
         samples += _misfits(nulls, "The value is null.")
     if new.references is not None and new.references != old.references and old.type is new.type and not old.encrypted:
         column = msgspec.structs.replace(old, references=new.references)
         dangling = await references.dangling(connection, table, column)
-        assert dangling is not None
-        total = None if total is None else total + dangling["total"]
+        total = None if total is None else total + dangling.total
         samples += _misfits(dangling, f"{new.references.table} has no row with this {new.references.key or 'id'}.")
     return SchemaPreviewChange(
         kind="changed",
@@ -111,18 +109,18 @@ async def _changed(connection: Connection, table: TableSchema, old: Column, new:
     )
 
 
-def _misfits(found: Record | None, message: str) -> list[CastSample]:
-    ids = found["ids"][:_SHOWN_ROWS] if found else []
+def _misfits(found: store.Offenders | None, message: str) -> list[CastSample]:
+    ids = found.ids[:_SHOWN_ROWS] if found else []
     return [CastSample(row_id=row_id, before="", message=message) for row_id in ids]
 
 
 def _casts(rows: Sequence[Record], target: ColumnType) -> list[CastSample]:
     """Return samples of casts, the ones that fail first."""
     return [
-        CastSample(row_id=row["id"], before=_shown(row["before"]), after=_shown(row["after"]))
-        if row["valid"]
-        else CastSample(row_id=row["id"], before=_shown(row["before"]), message=f"This is not a valid {target.value}.")
-        for row in rows
+        CastSample(row_id=row_id, before=_shown(before), after=_shown(after))
+        if valid
+        else CastSample(row_id=row_id, before=_shown(before), message=f"This is not a valid {target.value}.")
+        for row_id, before, after, valid in rows
     ]
 
 

@@ -36,7 +36,7 @@ async def tables_to_rewrite(connection: Connection) -> list[tuple[UUID, UUID]]:
         """,
         MAX_DROPPED,
     )
-    return [(row["app_id"], row["table_id"]) for row in rows]
+    return [(app_id, table_id) for app_id, table_id in rows]
 
 
 async def copy(connection: Connection, table: TableSchema) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.data.tables import ddl, store
 from pilotis.data.tables.keys import CREATOR_NUMBER, UniqueKey, key_called
@@ -171,7 +171,7 @@ async def _target(connection: Connection, table: TableSchema, reference: Referen
         return table
     row = await store.live_table(connection, table.app_id, reference.target)
     assert row is not None
-    return store.table_schema(row)
+    return row.schema
 
 
 async def _referred(connection: Connection, table: TableSchema, reference: Reference) -> str:
@@ -181,11 +181,11 @@ async def _referred(connection: Connection, table: TableSchema, reference: Refer
     return (await _target(connection, table, reference)).referred_column(reference.column)
 
 
-async def dangling(connection: Connection, table: TableSchema, column: Column) -> Record | None:
-    """Return `total` and sample `ids` of rows that refer to no row of the table of a reference."""
+async def dangling(connection: Connection, table: TableSchema, column: Column) -> store.Offenders:
+    """Return the rows that refer to no row of the table of a reference."""
     assert column.references is not None
     referred = await _referred(connection, table, column.references)
-    return await connection.fetchrow(ddl.dangling(table, column, referred))
+    return await store.offenders(connection, ddl.dangling(table, column, referred))
 
 
 async def link_members(connection: Connection, table: TableSchema, column: Column) -> None:
@@ -233,7 +233,7 @@ async def _fits_again(connection: Connection, table: TableSchema, column: Column
     row = await store.live_table(connection, table.app_id, reference.target)
     if row is None:
         return False
-    target = store.table_schema(row)
+    target = row.schema
     if reference.key is not None:
         try:
             referred = referred_by(target, key_called(target.keys, reference.key), column.type)

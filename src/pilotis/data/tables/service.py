@@ -194,7 +194,7 @@ class Tables:
         row = await store.live_table(self._database.of(app_id), app_id, table_id)
         if row is None:
             raise TableNotFoundError
-        table = store.table_schema(row)
+        table = row.schema
         # A change during the query makes its result too old to cache.
         if changes == self._changes:
             self._known[key] = table
@@ -228,7 +228,7 @@ class Tables:
         """Drop a schema from the cache if it is not the current one; return whether it was outdated."""
         row = await store.live_table(self._database.of(table.app_id), table.app_id, table.table_id)
         if row is not None:
-            now = store.table_schema(row)
+            now = row.schema
             if (now.version, now.referrers) == (table.version, table.referrers):
                 return False
         self.forget(table)
@@ -243,7 +243,7 @@ class Tables:
 
     async def schemas(self, app_id: UUID) -> list[TableSchema]:
         """Return the schemas of an app's tables."""
-        return [store.table_schema(row) for row in await store.live_tables(self._database, app_id)]
+        return [row.schema for row in await store.live_tables(self._database.of(app_id), app_id)]
 
     async def archived(
         self, connection: Connection, app_id: UUID, *, with_encrypted: bool = True
@@ -265,7 +265,7 @@ class Tables:
 
     async def all(self, app: AppInfo) -> list[Table]:
         """Return the app's tables."""
-        return [_table(row) for row in await store.live_tables(self._database, app.app_id)]
+        return [_table(row) for row in await store.live_tables(self._database.of(app.app_id), app.app_id)]
 
     async def read(self, app: AppInfo, table_id: UUID) -> Table:
         """Return one table."""
@@ -401,7 +401,7 @@ class Tables:
                 row = await store.live_table(connection, app.app_id, table_id)
                 if row is None:
                     raise TableNotFoundError
-                table = store.table_schema(row)
+                table = row.schema
                 wanted = await _looked_up(connection, table, definition.title, wanted)
                 return await preview(connection, table, wanted, app.limits.column_migration_rows)
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
@@ -482,11 +482,11 @@ class Tables:
                 row = await store.lock_table(connection, app_id, table_id, trashed=True)
                 if row is None:
                     raise TableNotFoundError
-                table = store.table_schema(row)
+                table = row.schema
                 await connection.execute(ddl.drop_table(table))
                 await store.delete_counts(connection, table)
                 await store.delete_table(connection, app_id, table_id)
-                await record(connection, app_id, actor, "table.purge", table_id, title=row["title"])
+                await record(connection, app_id, actor, "table.purge", table_id, title=table.title)
 
         await self._retry_while_locked(app_id, table_id, once)
 
@@ -649,7 +649,7 @@ class Tables:
                 row = await store.lock_table(connection, app_id, table_id, trashed=trashed)
                 if row is None:
                     raise TableNotFoundError
-                table = store.table_schema(row)
+                table = row.schema
                 if title is not None and title != table.title:
                     _check_title(title)
                 if prepare is not None:
@@ -686,7 +686,7 @@ class Tables:
     async def emits(self, app_id: UUID, table_id: UUID) -> bool:
         """Return whether a table emits events of its rows."""
         row = await store.live_table(self._database.of(app_id), app_id, table_id)
-        return row is not None and bool(row["emits"])
+        return row is not None and bool(row.schema.emits)
 
     async def set_emitted(self, app_id: UUID, table_id: UUID, wanted: Wanted) -> None:
         """Make a table emit events for exactly the wanted operations on its rows; see `pilotis.data.rows.emitting`.
@@ -700,7 +700,7 @@ class Tables:
             nonlocal is_so
             async with schema_transaction(self._database, app_id) as connection:
                 row = await store.lock_table(connection, app_id, table_id)
-                is_so = row is None or frozenset(row["emits"]) == await wanted(connection)
+                is_so = row is None or row.schema.emits == await wanted(connection)
 
         async def edit(connection: Connection, table: TableSchema) -> None:
             operations = await wanted(connection)
@@ -892,8 +892,8 @@ def _changed_column(column: Column, change: ColumnChange) -> Column:
     return msgspec.structs.replace(column, **given)
 
 
-def _table(row: asyncpg.Record) -> Table:
-    table = store.table_schema(row)
+def _table(row: store.TableRecord) -> Table:
+    table = row.schema
     return Table(
         id=table.table_id,
         app_id=table.app_id,
@@ -901,8 +901,8 @@ def _table(row: asyncpg.Record) -> Table:
         schema={column.name: column.definition() for column in table.columns},
         is_active=True,
         access_level=table.access_level,
-        create_time=rfc3339(row["created_at"]),
-        update_time=rfc3339(row["updated_at"]),
+        create_time=rfc3339(row.created_at),
+        update_time=rfc3339(row.updated_at),
         has_rules=True if table.rules is not None else msgspec.UNSET,
         unique=[shown_key(table, key) for key in table.keys] or msgspec.UNSET,
         referenced_by=[

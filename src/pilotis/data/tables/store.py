@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.data.tables.keys import UniqueKey
 from pilotis.data.tables.schema import AccessLevel, Column, Referrer, TableSchema
@@ -15,7 +16,8 @@ from pilotis.db.pool import Database, TenantDatabase
 from pilotis.kit import json
 
 _TABLE = """
-    select t.*, coalesce((
+    select t.app_id, t.table_id, t.title, t.access_level, t.version, t.emits, t.rules, t.unique_keys, t.watched,
+        t.profile_key, t.created_at, t.updated_at, t.rules_updated_at, coalesce((
         select json_agg(json_build_object(
             'number', c.number, 'name', c.name, 'type', c.type, 'required', c.required,
             'default', c.default_value, 'description', c.description, 'encrypted', c.encrypted,
@@ -52,27 +54,67 @@ _keys = json.decoder(tuple[UniqueKey, ...])
 _referrers = json.decoder(tuple[Referrer, ...])
 
 
-def table_schema(row: Record) -> TableSchema:
-    """Return a catalogue row as a schema."""
-    return TableSchema(
-        row["app_id"],
-        row["table_id"],
-        row["title"],
-        AccessLevel(row["access_level"]),
-        row["version"],
-        tuple(_columns.decode(row["columns"])),
-        frozenset(row["emits"]),
-        None if row["rules"] is None else json.decode(row["rules"].encode()),
-        keys=() if row["unique_keys"] == "[]" else _keys.decode(row["unique_keys"]),
-        referrers=() if row["referrers"] == "[]" else _referrers.decode(row["referrers"]),
-        watched=row["watched"],
-        profile_key=row["profile_key"],
+class TableRecord(NamedTuple):
+    """A table of the catalogue; `updated_at` is when its schema was last changed."""
+
+    schema: TableSchema
+    created_at: datetime
+    updated_at: datetime
+    rules_updated_at: datetime | None
+
+
+def _table(
+    app_id: UUID,
+    table_id: UUID,
+    title: str,
+    access_level: str,
+    version: int,
+    emits: list[str],
+    rules: str | None,
+    unique_keys: str,
+    watched: bool,
+    profile_key: str | None,
+    created_at: datetime,
+    updated_at: datetime,
+    rules_updated_at: datetime | None,
+    columns: str,
+    referrers: str,
+) -> TableRecord:
+    schema = TableSchema(
+        app_id,
+        table_id,
+        title,
+        AccessLevel(access_level),
+        version,
+        tuple(_columns.decode(columns)),
+        frozenset(emits),
+        None if rules is None else json.decode(rules.encode()),
+        keys=() if unique_keys == "[]" else _keys.decode(unique_keys),
+        referrers=() if referrers == "[]" else _referrers.decode(referrers),
+        watched=watched,
+        profile_key=profile_key,
     )
+    return TableRecord(schema, created_at, updated_at, rules_updated_at)
 
 
-async def live_table(connection: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> Record | None:
+class Offenders(NamedTuple):
+    """The number of rows that do not fit, and the ids of the first of them."""
+
+    total: int
+    ids: list[str]
+
+
+async def offenders(connection: Connection, query: str, *arguments: str) -> Offenders:
+    """Return the rows that do not fit, by one of the queries for them in `pilotis.data.tables.ddl`."""
+    row = await connection.fetchrow(query, *arguments)
+    assert row is not None
+    return Offenders(*row)
+
+
+async def live_table(connection: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> TableRecord | None:
     """Return a table that is not in the trash."""
-    return await connection.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
+    row = await connection.fetchrow(f"{_TABLE} and t.table_id = $2", app_id, table_id)
+    return _table(*row) if row else None
 
 
 async def id_of(connection: Connection | TenantDatabase, app_id: UUID, title: str) -> UUID | None:
@@ -103,11 +145,6 @@ async def has_columns_of_members(connection: Connection, app_id: UUID) -> bool:
     return found
 
 
-async def live_tables_in(connection: Connection, app_id: UUID) -> list[Record]:
-    """Return what `live_tables` does, inside a transaction."""
-    return await connection.fetch(f"{_TABLE} order by t.table_id", app_id)
-
-
 async def share_tables(connection: Connection, app_id: UUID) -> None:
     """Lock all tables of an app against schema changes until the transaction ends."""
     await connection.execute(
@@ -115,12 +152,14 @@ async def share_tables(connection: Connection, app_id: UUID) -> None:
     )
 
 
-async def live_tables(database: Database, app_id: UUID) -> list[Record]:
+async def live_tables(connection: Connection | TenantDatabase, app_id: UUID) -> list[TableRecord]:
     """Return the app's tables in the order of their creation."""
-    return await database.fetch(f"{_TABLE} order by t.table_id", app_id, tenant=app_id)
+    return [_table(*row) for row in await connection.fetch(f"{_TABLE} order by t.table_id", app_id)]
 
 
-async def lock_table(connection: Connection, app_id: UUID, table_id: UUID, *, trashed: bool = False) -> Record | None:
+async def lock_table(
+    connection: Connection, app_id: UUID, table_id: UUID, *, trashed: bool = False
+) -> TableRecord | None:
     """Return a table, locked against other schema changes until the transaction ends.
 
     With `trashed` it is one in the trash, otherwise one that is not.
@@ -130,7 +169,8 @@ async def lock_table(connection: Connection, app_id: UUID, table_id: UUID, *, tr
     ):
         return None
     query = _TRASHED_TABLE if trashed else _TABLE
-    return await connection.fetchrow(f"{query} and t.table_id = $2", app_id, table_id)
+    row = await connection.fetchrow(f"{query} and t.table_id = $2", app_id, table_id)
+    return _table(*row) if row else None
 
 
 async def count_tables(connection: Connection, app_id: UUID) -> int:
@@ -416,9 +456,9 @@ async def is_ruled(connection: Connection | TenantDatabase, app_id: UUID, table_
     return found
 
 
-async def ruled_tables(connection: Connection, app_id: UUID) -> list[Record]:
+async def ruled_tables(connection: Connection, app_id: UUID) -> list[TableRecord]:
     """Return the app's tables that have rules."""
-    return await connection.fetch(f"{_TABLE} and t.rules is not null", app_id)
+    return [_table(*row) for row in await connection.fetch(f"{_TABLE} and t.rules is not null", app_id)]
 
 
 async def set_rules(connection: Connection, app_id: UUID, table_id: UUID, rules: str | None) -> None:

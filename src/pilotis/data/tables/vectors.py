@@ -73,7 +73,7 @@ async def _fill_batch(connection: Connection, table: TableSchema, column: Column
             """,
             after,
         )
-    return [row["id"] for row in rows]
+    return [row_id for (row_id,) in rows]
 
 
 def _lacks_words(column: Column) -> str:

@@ -147,9 +147,8 @@ async def _unique_name() -> AsyncGenerator[None]:
 
 
 async def _tables(database: Database | Connection, app_id: UUID) -> dict[UUID, TableSchema]:
-    read = tables_store.live_tables if isinstance(database, Database) else tables_store.live_tables_in
-    found = [tables_store.table_schema(row) for row in await read(database, app_id)]  # type: ignore[arg-type]
-    return {table.table_id: table for table in found}
+    connection = database.of(app_id) if isinstance(database, Database) else database
+    return {row.schema.table_id: row.schema for row in await tables_store.live_tables(connection, app_id)}
 
 
 async def _checked(connection: Connection, app: AppInfo, table_id: UUID, new: NewView) -> Definition:

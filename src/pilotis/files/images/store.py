@@ -9,10 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
 from pilotis.files.keys import blob_key
+from pilotis.files.records import VariantRecord
 from pilotis.files.uploads import store as upload_store
 
 MAX_OF_FILE = 64
@@ -21,9 +22,9 @@ TIMES_FILE = 2
 UNUSED_DAYS = 30
 
 
-async def find(database: Database, app_id: UUID, file_id: UUID, source_id: UUID, recipe: str) -> Record | None:
-    """Return a variant of a file's content; `is_stale` is true if its use has not been recorded for a day."""
-    return await database.fetchrow(
+async def find(database: Database, app_id: UUID, file_id: UUID, source_id: UUID, recipe: str) -> VariantRecord | None:
+    """Return a variant of a file's content."""
+    row = await database.fetchrow(
         """
         select blob_id, size, sha256, used_at < now() - interval '1 day' as is_stale
         from pilotis.variants where app_id = $1 and file_id = $2 and source_id = $3 and recipe = $4
@@ -34,6 +35,7 @@ async def find(database: Database, app_id: UUID, file_id: UUID, source_id: UUID,
         recipe,
         tenant=app_id,
     )
+    return VariantRecord(*row) if row else None
 
 
 async def record_use(database: Database, app_id: UUID, file_id: UUID, recipe: str) -> None:

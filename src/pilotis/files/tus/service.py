@@ -18,7 +18,6 @@ from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 from pilotis.blobs.errors import BlobNotFoundError, DigestMismatchError, DraftLockedError, SizeMismatchError
 from pilotis.blobs.protocol import BlobStore, Draft
@@ -33,6 +32,7 @@ from pilotis.files.errors import (
     UploadSignatureInvalidError,
 )
 from pilotis.files.keys import blob_key, draft_key
+from pilotis.files.records import UploadRecord
 from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.tus import headers as tus
 from pilotis.files.tus import store
@@ -90,7 +90,7 @@ class ResumableUploads:
                 begun = await self.progress(upload_id, query)
         except UploadFinishingError:
             upload, expires = await self._checked(upload_id, query)
-            begun = _progress(upload, upload["size"], expires)
+            begun = _progress(upload, upload.size, expires)
         except Exception:
             await self.end(upload_id, query)
             raise
@@ -105,9 +105,9 @@ class ResumableUploads:
         """
         upload, expires = await self._checked(upload_id, query)
         draft = _draft(upload)
-        if upload["state"] not in _OPEN:
+        if upload.state not in _OPEN:
             return _progress(upload, draft.size, expires)
-        if draft.size == upload["size"]:
+        if draft.size == upload.size:
             await self._uploads.finishing.run(upload_id, partial(self._finish_claimed, upload))
         elif not await self._has_bytes(upload):
             # Unless a request is just replacing them.
@@ -125,10 +125,10 @@ class ResumableUploads:
         offset = tus.number(headers, "Upload-Offset")
         checksum = tus.checksum(headers)
         upload, expires = await self._checked(upload_id, query)
-        size = upload["size"]
+        size = upload.size
         _check_offset(upload, offset)
         _check_length(headers, size - offset)
-        if upload["state"] not in _OPEN:
+        if upload.state not in _OPEN:
             return _progress(upload, offset, expires)
         async with contextlib.AsyncExitStack() as stack:
             claimed, attempt = await stack.enter_async_context(self._claimed(upload))
@@ -144,19 +144,19 @@ class ResumableUploads:
     async def end(self, upload_id: UUID, query: UploadQuery) -> None:
         """Cancel an upload and delete its bytes and its reservation. A request still sending finds it deleted."""
         upload, _ = await self._checked(upload_id, query)
-        if not await upload_store.end(self._database, upload["app_id"], upload_id):
+        if not await upload_store.end(self._database, upload.app_id, upload_id):
             raise UploadAlreadyReceivedError
         # The pending deletion would delete them a little later; this frees the space sooner.
         await self._blobs.discard(_key(upload))
 
-    async def _checked(self, upload_id: UUID, query: UploadQuery) -> tuple[Record, int]:
+    async def _checked(self, upload_id: UUID, query: UploadQuery) -> tuple[UploadRecord, int]:
         expires = expiry(query.expires)
         if expires is None:
             raise UploadSignatureInvalidError
         upload = await upload_store.by_id(self._database, upload_id)
-        if upload is None or upload["draft"] is None:
+        if upload is None or upload.draft is None:
             raise UploadNotFoundError
-        size, mime_type = upload["size"], upload["mime_type"]
+        size, mime_type = upload.size, upload.mime_type
         if not self._signer.accepts_resumable_upload(query.signature, upload_id, expires, size, mime_type):
             raise UploadSignatureInvalidError
         if expires <= time.time():
@@ -164,9 +164,9 @@ class ResumableUploads:
         return upload, expires
 
     @contextlib.asynccontextmanager
-    async def _claimed(self, upload: Record) -> AsyncGenerator[tuple[Record, UUID]]:
+    async def _claimed(self, upload: UploadRecord) -> AsyncGenerator[tuple[UploadRecord, UUID]]:
         """Lock an upload for a block; raises `DraftLockedError` if another request has locked it."""
-        app_id, upload_id, attempt = upload["app_id"], upload["upload_id"], uuid7()
+        app_id, upload_id, attempt = upload.app_id, upload.upload_id, uuid7()
         claimed = await store.claim(self._database, upload, attempt, self._uploads.node_id())
         if claimed is None:
             raise await self._claim_error(upload_id)
@@ -177,9 +177,9 @@ class ResumableUploads:
         finally:
             await leases.shielded(store.end_attempt(self._database, app_id, upload_id, attempt))
 
-    async def _add(self, upload: Record, attempt: UUID, chunks: AsyncIterator[bytes], *, whole: bool) -> Draft:
+    async def _add(self, upload: UploadRecord, attempt: UUID, chunks: AsyncIterator[bytes], *, whole: bool) -> Draft:
         draft = _draft(upload)
-        grown = self._blobs.append(_key(upload), draft, chunks, size=upload["size"], whole=whole)
+        grown = self._blobs.append(_key(upload), draft, chunks, size=upload.size, whole=whole)
         try:
             async with contextlib.aclosing(grown):
                 async for draft in grown:
@@ -188,28 +188,29 @@ class ResumableUploads:
             raise await self._lost(upload) from None
         return draft
 
-    async def _has_bytes(self, upload: Record) -> bool:
+    async def _has_bytes(self, upload: UploadRecord) -> bool:
         draft = _draft(upload)
-        return not draft.size or await self._blobs.has_draft(_key(upload), draft, size=upload["size"])
+        return not draft.size or await self._blobs.has_draft(_key(upload), draft, size=upload.size)
 
-    async def _lost(self, upload: Record) -> Exception:
+    async def _lost(self, upload: UploadRecord) -> Exception:
         """Cancel an upload whose acknowledged bytes are missing; return the error."""
-        await upload_store.end(self._database, upload["app_id"], upload["upload_id"])
+        await upload_store.end(self._database, upload.app_id, upload.upload_id)
         return UploadLostError()
 
-    async def _finish_claimed(self, upload: Record) -> None:
+    async def _finish_claimed(self, upload: UploadRecord) -> None:
         async with self._claimed(upload) as (claimed, attempt):
             await self._finish(claimed, attempt, _draft(claimed))
 
     async def _finish_within(
-        self, claim: contextlib.AsyncExitStack, upload: Record, attempt: UUID, draft: Draft
+        self, claim: contextlib.AsyncExitStack, upload: UploadRecord, attempt: UUID, draft: Draft
     ) -> None:
         async with claim:
             await self._finish(upload, attempt, draft)
 
-    async def _finish(self, upload: Record, attempt: UUID, draft: Draft) -> None:
+    async def _finish(self, upload: UploadRecord, attempt: UUID, draft: Draft) -> None:
         """Turn an upload's bytes into a blob and receive the upload; raises `DigestMismatchError`."""
-        app_id, upload_id, blob_id = upload["app_id"], upload["upload_id"], upload["blob_id"]
+        app_id, upload_id, blob_id = upload.app_id, upload.upload_id, upload.blob_id
+        assert blob_id is not None
         key = _key(upload)
         try:
             async with self._uploads.finishing.slot(app_id):
@@ -217,9 +218,9 @@ class ResumableUploads:
                     key,
                     draft,
                     blob_key(app_id, blob_id),
-                    size=upload["size"],
-                    content_type=upload["mime_type"],
-                    sha256=upload["sha256"],
+                    size=upload.size,
+                    content_type=upload.mime_type,
+                    sha256=upload.sha256,
                 )
         except DigestMismatchError:
             # The bytes are not the declared ones: the client can start again.
@@ -234,10 +235,10 @@ class ResumableUploads:
             raise await self._claim_error(upload_id)
         await self._blobs.discard(key)
 
-    async def _acknowledge(self, upload: Record, attempt: UUID, draft: Draft) -> None:
+    async def _acknowledge(self, upload: UploadRecord, attempt: UUID, draft: Draft) -> None:
         text = _encoded(draft)
-        if not await store.keep(self._database, upload["app_id"], upload["upload_id"], attempt, text):
-            raise await self._claim_error(upload["upload_id"])
+        if not await store.keep(self._database, upload.app_id, upload.upload_id, attempt, text):
+            raise await self._claim_error(upload.upload_id)
 
     async def _claim_error(self, upload_id: UUID) -> Exception:
         """Return the error for a request that may not, or no longer, append to an upload."""
@@ -253,23 +254,25 @@ def _parse_url(url: str) -> tuple[UUID, UploadQuery]:
     return UUID(parts.path.rpartition("/")[2]), UploadQuery(**dict(parse_qsl(parts.query)))
 
 
-def _key(upload: Record) -> str:
-    return draft_key(upload["app_id"], upload["upload_id"])
+def _key(upload: UploadRecord) -> str:
+    return draft_key(upload.app_id, upload.upload_id)
 
 
-def _progress(upload: Record, offset: int, expires: int) -> Progress:
-    return Progress(offset, upload["size"], expires, upload["tus_metadata"])
+def _progress(upload: UploadRecord, offset: int, expires: int) -> Progress:
+    assert upload.tus_metadata is not None
+    return Progress(offset, upload.size, expires, upload.tus_metadata)
 
 
-def _draft(upload: Record) -> Draft:
-    return msgspec.json.decode(upload["draft"], type=Draft)
+def _draft(upload: UploadRecord) -> Draft:
+    assert upload.draft is not None
+    return msgspec.json.decode(upload.draft, type=Draft)
 
 
 def _encoded(draft: Draft) -> str:
     return msgspec.json.encode(draft).decode()
 
 
-def _check_offset(upload: Record, offset: int) -> None:
+def _check_offset(upload: UploadRecord, offset: int) -> None:
     come = _draft(upload).size
     if offset != come:
         raise UploadOffsetMismatchError(headers={"Upload-Offset": str(come)})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Record
-
 from pilotis.db.pool import Database
+from pilotis.files.records import UploadRecord
+from pilotis.files.uploads.store import UPLOAD
 
 LEASE_SECONDS = 6
 """Short, because clients whose server died wait for it, by default for 9 s. A lease that ends too early does no harm:
@@ -14,26 +14,27 @@ the request loses it only if another request takes it, and can then acknowledge 
 """
 
 
-async def claim(database: Database, upload: Record, attempt_id: UUID, owner: UUID) -> Record | None:
+async def claim(database: Database, upload: UploadRecord, attempt_id: UUID, owner: UUID) -> UploadRecord | None:
     """Lock an upload for one request of this process, `owner`, and return it.
 
     Returns None while another request has it locked, or if it is complete.
     """
-    return await database.fetchrow(
+    row = await database.fetchrow(
         f"""
         update pilotis.uploads
         set state = 'receiving', attempt_id = $3, owner = $4,
             lease_until = now() + interval '{LEASE_SECONDS} seconds'
         where app_id = $1 and upload_id = $2 and draft is not null
             and (state = 'pending' or state = 'receiving' and lease_until <= now())
-        returning *
+        returning {UPLOAD}
         """,
-        upload["app_id"],
-        upload["upload_id"],
+        upload.app_id,
+        upload.upload_id,
         attempt_id,
         owner,
-        tenant=upload["app_id"],
+        tenant=upload.app_id,
     )
+    return UploadRecord(**row) if row else None
 
 
 async def keep(database: Database, app_id: UUID, upload_id: UUID, attempt_id: UUID, draft: str | None = None) -> bool:

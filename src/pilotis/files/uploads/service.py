@@ -17,7 +17,7 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.blobs.errors import BlobNotFoundError, SizeMismatchError
 from pilotis.blobs.protocol import BlobInfo, BlobStore, Draft, UploadTicket
@@ -52,6 +52,7 @@ from pilotis.files.errors import (
 from pilotis.files.events import FILE_CREATED, FILE_REPLACED, FOLDER_CREATED, CallerEvents
 from pilotis.files.items import Links
 from pilotis.files.keys import blob_key, staging_key
+from pilotis.files.records import ItemRecord, StorageRecord, UploadRecord
 from pilotis.files.ruling import Ruling, access, facts_of_new, rules_of
 from pilotis.files.signatures import UrlSigner, expiry
 from pilotis.files.types import (
@@ -78,13 +79,13 @@ _MAX_ABSENT = 16
 _POLL_SECONDS = 0.25
 _Place = tuple[UUID, UUID]
 """An app's and a storage's id."""
-_Allow = Callable[[Record | None], Awaitable[None]]
+_Allow = Callable[[ItemRecord | None], Awaitable[None]]
 
 
 class _RefusedError(Exception):
     """An upload was received, and the rules of its storage do not let its file be listed, as `error` says."""
 
-    def __init__(self, upload: Record, error: PilotisError) -> None:
+    def __init__(self, upload: UploadRecord, error: PilotisError) -> None:
         self.upload = upload
         self.error = error
 
@@ -138,7 +139,7 @@ class Uploads:
         self._inserts: Batchers[_Place, upload_store.NewUploadRow, bool] = Batchers(
             partial(upload_store.insert_many, database)
         )
-        self._completions: Batchers[_Place, upload_store.CompletionRow, Record | None] = Batchers(
+        self._completions: Batchers[_Place, upload_store.CompletionRow, ItemRecord | None] = Batchers(
             partial(upload_store.complete_many, database)
         )
 
@@ -191,8 +192,8 @@ class Uploads:
         _check_headers(upload, headers)
         blob_id = uuid7()
         if not await upload_store.claim(self._database, upload, blob_id, self.node_id()):
-            raise UploadInProgressError if upload["is_busy"] else await self._claim_error(upload_id)
-        app_id = upload["app_id"]
+            raise UploadInProgressError if upload.is_busy else await self._claim_error(upload_id)
+        app_id = upload.app_id
         try:
             info = await self._store(upload, blob_id, chunks)
         except BaseException:
@@ -224,19 +225,19 @@ class Uploads:
                 raise UploadFinishingError
             # Copying is slow, and must not happen inside a transaction.
             try:
-                await self.finishing.run(outcome["upload_id"], partial(self._receive_staged, app.limits, outcome))
+                await self.finishing.run(outcome.upload_id, partial(self._receive_staged, app.limits, outcome))
             except UploadNotReceivedError:
-                absent.append(outcome["upload_id"])
+                absent.append(outcome.upload_id)
                 if len(absent) == _MAX_ABSENT:
                     raise
 
-    async def _end_refused(self, upload: Record) -> None:
+    async def _end_refused(self, upload: UploadRecord) -> None:
         """End an upload whose file may not be listed, which frees its space; others' uploads are left to expire.
 
         The id of a file that is to be replaced is no secret, so it does not say whose upload without a member it is.
         """
-        if upload["creator"] is not None or upload["file_id"] == upload["upload_id"]:
-            await upload_store.end(self._database, upload["app_id"], upload["upload_id"])
+        if upload.creator is not None or upload.file_id == upload.upload_id:
+            await upload_store.end(self._database, upload.app_id, upload.upload_id)
 
     async def _presign_batched(
         self, app: AppInfo, principal: Principal, storage_id: UUID, name: str, mime_type: str, new: NewUpload
@@ -278,7 +279,7 @@ class Uploads:
 
     async def _complete_batched(
         self, app: AppInfo, principal: Principal, storage_id: UUID, file_id: UUID
-    ) -> Record | None:
+    ) -> ItemRecord | None:
         """List a file in one batched statement with concurrent ones; None if it needs the full procedure."""
         row = upload_store.CompletionRow(
             app.app_id,
@@ -298,11 +299,11 @@ class Uploads:
         connection: Connection,
         app: AppInfo,
         principal: Principal,
-        storage: Record,
+        storage: StorageRecord,
         wanted: _Wanted,
         parent_id: UUID | None,
     ) -> UploadPermit:
-        storage_id, upload_id = storage["storage_id"], uuid7()
+        storage_id, upload_id = storage.storage_id, uuid7()
         limit = await self._upload_limit(connection, principal, storage, wanted, upload_id)
         _check_wanted(app, storage, wanted)
         # After the limits: that a file is too large for the storage stays true when the disk has room again.
@@ -312,10 +313,10 @@ class Uploads:
             raise PathTakenError
         existing = await store.item_at(connection, app.app_id, storage_id, wanted.path)
         _check_replaceable(existing, wanted.may_replace, limit)
-        has_quota = storage["quota_bytes"] is not None
+        has_quota = storage.quota_bytes is not None
         if has_quota and not await store.reserve(connection, app.app_id, storage_id, wanted.size):
             raise QuotaExceededError
-        file_id = existing["file_id"] if existing else upload_id
+        file_id = existing.file_id if existing else upload_id
         ticket = self._ticket(app, upload_id, wanted)
         columns = {
             "app_id": app.app_id,
@@ -334,7 +335,7 @@ class Uploads:
         return self._presigned(app, storage_id, upload_id, file_id, wanted, ticket)
 
     async def _upload_limit(
-        self, connection: Connection, principal: Principal, storage: Record, wanted: _Wanted, upload_id: UUID
+        self, connection: Connection, principal: Principal, storage: StorageRecord, wanted: _Wanted, upload_id: UUID
     ) -> str | None:
         """Return what `creator_limit` does for a storage without rules; raises the error of the rules of another."""
         ruled = rules_of(storage, principal, Role.EDITOR)
@@ -384,16 +385,16 @@ class Uploads:
         signature = self._signer.upload(upload_id, expires, wanted.size, wanted.mime_type)
         return f"{self._base_url}/v1/uploads/{upload_id}?expires={expires}&signature={signature}"
 
-    async def _checked_upload(self, upload_id: UUID, query: UploadQuery) -> Record:
+    async def _checked_upload(self, upload_id: UUID, query: UploadQuery) -> UploadRecord:
         expires = expiry(query.expires)
         if expires is None:
             raise UploadSignatureInvalidError
         if expires <= time.time():
             raise UploadUrlExpiredError
         upload = await upload_store.by_id(self._database, upload_id)
-        if upload is None or upload["is_direct"] or upload["draft"] is not None:
+        if upload is None or upload.is_direct or upload.draft is not None:
             raise UploadNotFoundError
-        if not self._signer.accepts_upload(query.signature, upload_id, expires, upload["size"], upload["mime_type"]):
+        if not self._signer.accepts_upload(query.signature, upload_id, expires, upload.size, upload.mime_type):
             raise UploadSignatureInvalidError
         return upload
 
@@ -402,19 +403,19 @@ class Uploads:
         upload = await upload_store.by_id(self._database, upload_id)
         if upload is None:
             return UploadNotFoundError()
-        busy = upload["state"] in {"pending", "receiving"}
+        busy = upload.state in {"pending", "receiving"}
         return UploadInProgressError() if busy else UploadAlreadyReceivedError()
 
-    async def _store(self, upload: Record, blob_id: UUID, chunks: AsyncIterator[bytes]) -> BlobInfo:
-        app_id, upload_id = upload["app_id"], upload["upload_id"]
+    async def _store(self, upload: UploadRecord, blob_id: UUID, chunks: AsyncIterator[bytes]) -> BlobInfo:
+        app_id, upload_id = upload.app_id, upload.upload_id
         renewal = partial(upload_store.renew, self._database, app_id, upload_id, blob_id)
         async with leases.kept(renewal, upload_store.LEASE_SECONDS):
             return await self._blobs.put(
                 blob_key(app_id, blob_id),
                 chunks,
-                size=upload["size"],
-                content_type=upload["mime_type"],
-                sha256=upload["sha256"],
+                size=upload.size,
+                content_type=upload.mime_type,
+                sha256=upload.sha256,
             )
 
     async def _complete(
@@ -425,7 +426,7 @@ class Uploads:
         storage_id: UUID,
         file_id: UUID,
         absent: Sequence[UUID],
-    ) -> FileItem | Record:
+    ) -> FileItem | UploadRecord:
         """Return the listed file, or the upload whose bytes must first be copied from the staging area.
 
         The bytes of the uploads in `absent` are not there.
@@ -439,26 +440,25 @@ class Uploads:
         upload = await upload_store.lock_by_file(
             connection, app.app_id, storage_id, file_id, creator, anyone=anyone, absent=absent
         )
-        if absent and (upload is None or upload["state"] == "completed"):
+        if absent and (upload is None or upload.state == "completed"):
             raise UploadNotReceivedError
-        if upload is None:
-            return await self._completed_before(connection, principal, storage, file_id, limit)
-        if upload["state"] == "completed":
-            return await self._completed_before(connection, principal, storage, upload["item_id"], limit)
-        if upload["is_expired"]:
+        if upload is None or upload.state == "completed":
+            item_id = file_id if upload is None or upload.item_id is None else upload.item_id
+            return await self._completed_before(connection, principal, storage, item_id, limit)
+        if upload.is_expired:
             raise UploadExpiredError
-        if upload["is_direct"] and upload["state"] in {"pending", "receiving"}:
+        if upload.is_direct and upload.state in {"pending", "receiving"}:
             return upload
-        if upload["state"] != "uploaded":
-            raise UploadFinishingError if upload["is_busy"] and _is_whole(upload) else UploadNotReceivedError
+        if upload.state != "uploaded":
+            raise UploadFinishingError if upload.is_busy and _is_whole(upload) else UploadNotReceivedError
         listed: list[NewEvent] = []
         allow = partial(self._allow, connection, principal, ruled, limit, upload)
         row, freed = await _list(connection, upload, allow, CallerEvents(self._links, principal), listed)
-        await upload_store.complete(connection, upload, row["file_id"])
+        await upload_store.complete(connection, upload, row.file_id)
         reserved = await upload_store.delete_superseded(connection, upload)
-        if storage["quota_bytes"] is not None:
-            reserved += upload["size"] if upload["is_reserved"] else 0
-            used = upload["size"] - freed
+        if storage.quota_bytes is not None:
+            reserved += upload.size if upload.is_reserved else 0
+            used = upload.size - freed
             await store.settle(connection, app.app_id, storage_id, reserved=-reserved, used=used)
         await self._events.emit_all(connection, app.app_id, listed)
         return self._links.file(row)
@@ -469,43 +469,41 @@ class Uploads:
         principal: Principal,
         ruled: RuledStorage | None,
         limit: str | None,
-        upload: Record,
-        existing: Record | None,
+        upload: UploadRecord,
+        existing: ItemRecord | None,
     ) -> None:
         """Raise an error unless an upload may be listed where there is an item, or nothing."""
         if ruled is None:
-            _check_replaceable(existing, upload["may_replace"], limit)
+            _check_replaceable(existing, upload.may_replace, limit)
             return
-        new = facts_of_new(
-            upload["file_id"], upload["path"], upload["name"], upload["mime_type"], upload["size"], upload["creator"]
-        )
+        new = facts_of_new(upload.file_id, upload.path, upload.name, upload.mime_type, upload.size, upload.creator)
         try:
             await self._ruling.require_uploadable(
-                connection, ruled, principal, existing, new, may_replace=upload["may_replace"]
+                connection, ruled, principal, existing, new, may_replace=upload.may_replace
             )
         except (FileRuleDeniedError, FileMemberRequiredError) as error:
             raise _RefusedError(upload, error) from None
 
     async def _completed_before(
-        self, connection: Connection, principal: Principal, storage: Record, file_id: UUID, limit: str | None
+        self, connection: Connection, principal: Principal, storage: StorageRecord, file_id: UUID, limit: str | None
     ) -> FileItem:
-        row = await store.item(connection, storage["app_id"], storage["storage_id"], file_id)
-        is_own = row is not None and row["creator"] is not None and row["creator"] == member_of(principal)
+        row = await store.item(connection, storage.app_id, storage.storage_id, file_id)
+        is_own = row is not None and row.creator is not None and row.creator == member_of(principal)
         if rules_of(storage, principal, Role.EDITOR) is not None and not is_own:
             row = await self._ruling.require_readable(connection, storage, principal, row)
-        if row is None or row["is_folder"] or (limit is not None and row["creator"] != limit):
+        if row is None or row.is_folder or (limit is not None and row.creator != limit):
             raise FileNotFoundInStorageError
         return self._links.file(row)
 
-    async def _receive_staged(self, limits: Limits, upload: Record) -> None:
+    async def _receive_staged(self, limits: Limits, upload: UploadRecord) -> None:
         """Receive a direct upload: copy its bytes to a key that no presigned URL can write to.
 
         A lease keeps other nodes from doing the same; while one of them does, this only waits a little.
         """
-        if upload["is_busy"]:
+        if upload.is_busy:
             await asyncio.sleep(_POLL_SECONDS)
             return
-        app_id, upload_id = upload["app_id"], upload["upload_id"]
+        app_id, upload_id = upload.app_id, upload.upload_id
         staging = staging_key(app_id, upload_id)
         sent = await self._blobs.stat(staging)
         if sent is None:
@@ -516,8 +514,8 @@ class Uploads:
         async with self.finishing.slot(app_id):
             await self._receive_sent(limits, upload, staging)
 
-    async def _receive_sent(self, limits: Limits, upload: Record, staging: str) -> None:
-        app_id, upload_id, blob_id = upload["app_id"], upload["upload_id"], uuid7()
+    async def _receive_sent(self, limits: Limits, upload: UploadRecord, staging: str) -> None:
+        app_id, upload_id, blob_id = upload.app_id, upload.upload_id, uuid7()
         if not await upload_store.claim(self._database, upload, blob_id, self.node_id()):
             return
         try:
@@ -531,9 +529,9 @@ class Uploads:
         if not await taken:
             await self._blobs.delete([blob_key(app_id, blob_id)])
 
-    async def _copy(self, upload: Record, staging: str, blob_id: UUID) -> bytes:
+    async def _copy(self, upload: UploadRecord, staging: str, blob_id: UUID) -> bytes:
         """Copy the bytes of a direct upload to its blob, and return their SHA-256."""
-        app_id, upload_id = upload["app_id"], upload["upload_id"]
+        app_id, upload_id = upload.app_id, upload.upload_id
         renewal = partial(upload_store.renew, self._database, app_id, upload_id, blob_id)
         async with leases.kept(renewal, upload_store.LEASE_SECONDS):
             try:
@@ -542,9 +540,9 @@ class Uploads:
                 raise UploadNotReceivedError from None
             # They may have been replaced meanwhile.
             _check_sent(copied, upload)
-            if upload["sha256"] is not None:
+            if upload.sha256 is not None:
                 # The store compared it when it received the bytes.
-                return bytes(upload["sha256"])
+                return bytes(upload.sha256)
             return await self._digest(copied)
 
     async def _digest(self, blob: BlobInfo) -> bytes:
@@ -557,16 +555,16 @@ class Uploads:
         return bytes.fromhex(digest.hex)
 
 
-def _is_whole(upload: Record) -> bool:
+def _is_whole(upload: UploadRecord) -> bool:
     """Return whether all bytes of a resumable upload have arrived."""
-    draft = upload["draft"]
-    return draft is not None and bool(msgspec.json.decode(draft, type=Draft).size == upload["size"])
+    draft = upload.draft
+    return draft is not None and bool(msgspec.json.decode(draft, type=Draft).size == upload.size)
 
 
-def _check_sent(sent: BlobInfo, upload: Record) -> None:
-    if sent.size != upload["size"]:
+def _check_sent(sent: BlobInfo, upload: UploadRecord) -> None:
+    if sent.size != upload.size:
         raise SizeMismatchError
-    if sent.content_type is not None and sent.content_type != upload["mime_type"]:
+    if sent.content_type is not None and sent.content_type != upload.mime_type:
         raise TypeMismatchError
 
 
@@ -579,7 +577,7 @@ def _digest(text: str | None) -> bytes | None:
     return bytes.fromhex(text) if text is not None else None
 
 
-async def _storage(connection: Connection, app: AppInfo, storage_id: UUID) -> Record:
+async def _storage(connection: Connection, app: AppInfo, storage_id: UUID) -> StorageRecord:
     row = await store.lock_storage_shared(connection, app.app_id, storage_id)
     if row is None:
         raise StorageNotFoundError
@@ -592,80 +590,80 @@ async def _path_in(connection: Connection, app_id: UUID, storage_id: UUID, paren
     folder = await store.folder(connection, app_id, storage_id, parent_id)
     if folder is None:
         raise FolderNotFoundError
-    return paths.checked_path(f"{folder['path']}/{name}")
+    return paths.checked_path(f"{folder.path}/{name}")
 
 
-def _check_wanted(app: AppInfo, storage: Record, wanted: _Wanted) -> None:
-    if not media.is_allowed(wanted.mime_type, storage["allowed_mime_types"]):
-        allowed = ", ".join(storage["allowed_mime_types"])
+def _check_wanted(app: AppInfo, storage: StorageRecord, wanted: _Wanted) -> None:
+    if not media.is_allowed(wanted.mime_type, storage.allowed_mime_types):
+        allowed = ", ".join(storage.allowed_mime_types)
         raise MimeTypeNotAllowedError(f"This storage accepts {allowed}; this file is {wanted.mime_type[:100]}.")
     limit = app.limits.file_bytes
-    if storage["max_file_size"] is not None:
-        limit = min(limit, storage["max_file_size"])
+    if storage.max_file_size is not None:
+        limit = min(limit, storage.max_file_size)
     if wanted.size > limit:
         raise FileTooLargeError(f"The file is too large; this storage allows at most {limit} bytes.")
 
 
-def _check_replaceable(existing: Record | None, may_replace: bool, limit: str | None) -> None:
+def _check_replaceable(existing: ItemRecord | None, may_replace: bool, limit: str | None) -> None:
     if existing is None:
         return
-    if existing["is_folder"] or not may_replace:
+    if existing.is_folder or not may_replace:
         raise PathTakenError
-    require_own(limit, existing["creator"])
+    require_own(limit, existing.creator)
 
 
-def _check_headers(upload: Record, headers: Mapping[bytes, bytes]) -> None:
+def _check_headers(upload: UploadRecord, headers: Mapping[bytes, bytes]) -> None:
     length = headers.get(b"content-length", b"")
     if not length.isdigit() or b"transfer-encoding" in headers:
         raise LengthRequiredError
-    if int(length) != upload["size"]:
-        raise SizeMismatchError(f"The upload was declared with {upload['size']} bytes.")
-    if headers.get(b"content-type", b"").decode("latin-1") != upload["mime_type"]:
+    if int(length) != upload.size:
+        raise SizeMismatchError(f"The upload was declared with {upload.size} bytes.")
+    if headers.get(b"content-type", b"").decode("latin-1") != upload.mime_type:
         raise ContentTypeMismatchError
 
 
 async def _list(
-    connection: Connection, upload: Record, allow: _Allow, caller_events: CallerEvents, events: list[NewEvent]
-) -> tuple[Record, int]:
+    connection: Connection, upload: UploadRecord, allow: _Allow, caller_events: CallerEvents, events: list[NewEvent]
+) -> tuple[ItemRecord, int]:
     """List an upload's file; return it and the size of the content it replaced. Adds its `events`.
 
     `allow` is asked what it may replace, an item or nothing.
     """
-    app_id, storage_id = upload["app_id"], upload["storage_id"]
-    parent_id = upload["parent_id"]
-    if upload["is_fixed"]:
+    app_id, storage_id = upload.app_id, upload.storage_id
+    parent_id = upload.parent_id
+    if upload.is_fixed:
         parent_id = await _make_folders(connection, upload, caller_events, events)
     elif parent_id is not None and await store.folder(connection, app_id, storage_id, parent_id) is None:
         raise FolderNotFoundError
     # The path may be taken or freed between two statements.
     while True:
-        existing = await store.lock_item_at(connection, app_id, storage_id, upload["path"])
+        existing = await store.lock_item_at(connection, app_id, storage_id, upload.path)
         await allow(existing)
         if existing is not None:
             replaced = await store.replace_content(connection, existing, upload)
             events.append(caller_events.file(FILE_REPLACED, replaced))
-            return replaced, existing["size"]
+            return replaced, existing.size
         if row := await store.insert_file(connection, upload, parent_id):
             events.append(caller_events.file(FILE_CREATED, row))
             return row, 0
 
 
 async def _make_folders(
-    connection: Connection, upload: Record, caller_events: CallerEvents, events: list[NewEvent]
+    connection: Connection, upload: UploadRecord, caller_events: CallerEvents, events: list[NewEvent]
 ) -> UUID | None:
     parent_id: UUID | None = None
-    for path in paths.folders_of(upload["path"]):
+    for path in paths.folders_of(upload.path):
         row = None
         while row is None:
-            row = await store.item_at(connection, upload["app_id"], upload["storage_id"], path)
+            row = await store.item_at(connection, upload.app_id, upload.storage_id, path)
             if row is not None:
                 continue
             row = await store.insert_folder(
-                connection, upload["app_id"], upload["storage_id"], uuid7(), parent_id, path, upload["creator"]
+                connection, upload.app_id, upload.storage_id, uuid7(), parent_id, path, upload.creator
             )
             if row is not None:
                 events.append(caller_events.folder(FOLDER_CREATED, row))
-        if not row["is_folder"]:
+        if not row.is_folder:
             raise PathTakenError(f"There is a file at {path}, where a folder is needed.")
-        parent_id = row["file_id"]
+        parent_id = row.file_id
     return parent_id

@@ -8,14 +8,21 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import Database, TenantDatabase
+from pilotis.db.records import columns
 from pilotis.db.waiters import BACKGROUND, UNAUTHENTICATED
 from pilotis.events.statements import listened
 from pilotis.files import paths
+from pilotis.files.records import ItemRecord, PendingDeletion, UploadRecord
 from pilotis.kit import json
 
+UPLOAD = (
+    columns(UploadRecord, without=("is_expired", "is_busy"))
+    + ", expires_at <= now() as is_expired, state = 'receiving' and lease_until > now() as is_busy"
+)
+"""The columns of an `UploadRecord`."""
 LEASE_SECONDS = 60
 COMPLETION_SECONDS = 3600
 
@@ -34,20 +41,22 @@ async def insert(connection: Connection, columns: dict[str, Any], expires_second
     )
 
 
-async def by_id(database: Database, upload_id: UUID) -> Record | None:
+async def by_id(database: Database, upload_id: UUID) -> UploadRecord | None:
     """Return an upload of a live app; the URL does not name the app."""
-    return await database.fetchrow(
-        """
-        select u.*, u.state = 'receiving' and u.lease_until > now() as is_busy
-        from pilotis.uploads u join pilotis.apps a using (app_id)
-        where u.upload_id = $1 and a.deleted_at is null
+    row = await database.fetchrow(
+        f"""
+        select {UPLOAD} from pilotis.uploads u
+        where upload_id = $1 and exists (
+            select from pilotis.apps a where a.app_id = u.app_id and a.deleted_at is null
+        )
         """,
         upload_id,
         tenant=UNAUTHENTICATED,
     )
+    return UploadRecord(**row) if row else None
 
 
-async def claim(database: Database, upload: Record, blob_id: UUID, owner: UUID) -> bool:
+async def claim(database: Database, upload: UploadRecord, blob_id: UUID, owner: UUID) -> bool:
     """Start receiving an upload under a blob id for this attempt; False if another attempt does or did.
 
     `owner` is the id of this process. An attempt with an expired lease is dead: this one replaces
@@ -63,11 +72,11 @@ async def claim(database: Database, upload: Record, blob_id: UUID, owner: UUID) 
                 and (state = 'pending' or state = 'receiving' and lease_until <= now())
             returning true
             """,
-            upload["app_id"],
-            upload["upload_id"],
+            upload.app_id,
+            upload.upload_id,
             blob_id,
             owner,
-            tenant=upload["app_id"],
+            tenant=upload.app_id,
         )
         is True
     )
@@ -188,7 +197,7 @@ async def lock_by_file(
     *,
     anyone: bool,
     absent: Sequence[UUID] = (),
-) -> Record | None:
+) -> UploadRecord | None:
     """Return the upload of a file that can be completed, or the last one, locked.
 
     A caller may have several uploads in progress that overwrite a path: then it is the one received last, or else the
@@ -196,10 +205,9 @@ async def lock_by_file(
     uploads in `absent` are passed over. A member's upload can be completed only by that member, `creator`, unless
     `anyone` is true.
     """
-    return await connection.fetchrow(
-        """
-        select *, expires_at <= now() as is_expired, state = 'receiving' and lease_until > now() as is_busy
-        from pilotis.uploads
+    row = await connection.fetchrow(
+        f"""
+        select {UPLOAD} from pilotis.uploads
         where app_id = $1 and storage_id = $2 and file_id = $3 and ($5 or creator is null or creator = $4)
             and upload_id <> all($6::uuid[])
         order by state = 'uploaded' desc,
@@ -216,6 +224,7 @@ async def lock_by_file(
         anyone,
         list(absent),
     )
+    return UploadRecord(**row) if row else None
 
 
 async def mark_for_deletion(connection: Connection | TenantDatabase, app_id: UUID, key: str) -> None:
@@ -242,17 +251,17 @@ async def unmark(connection: Connection, app_id: UUID, key: str) -> bool:
     )
 
 
-async def complete(connection: Connection, upload: Record, item_id: UUID) -> None:
+async def complete(connection: Connection, upload: UploadRecord, item_id: UUID) -> None:
     """Record that an upload's file is listed."""
     await connection.execute(
         "update pilotis.uploads set state = 'completed', item_id = $3 where app_id = $1 and upload_id = $2",
-        upload["app_id"],
-        upload["upload_id"],
+        upload.app_id,
+        upload.upload_id,
         item_id,
     )
 
 
-async def delete_superseded(connection: Connection, upload: Record) -> int:
+async def delete_superseded(connection: Connection, upload: UploadRecord) -> int:
     """Delete the caller's earlier received uploads to the same file; return their reserved bytes."""
     size: int = await connection.fetchval(
         """
@@ -264,12 +273,12 @@ async def delete_superseded(connection: Connection, upload: Record) -> int:
         )
         select coalesce(sum(size) filter (where is_reserved), 0)::bigint from gone
         """,
-        upload["app_id"],
-        upload["storage_id"],
-        upload["file_id"],
-        upload["creator"],
-        upload["upload_id"],
-        upload["received_at"],
+        upload.app_id,
+        upload.storage_id,
+        upload.file_id,
+        upload.creator,
+        upload.upload_id,
+        upload.received_at,
     )
     return size
 
@@ -299,14 +308,14 @@ async def expire(connection: Connection, limit: int) -> int:
     return count
 
 
-async def claim_due_blobs(connection: Connection, limit: int) -> list[Record]:
-    """Claim for deletion some blobs that no request can still be reading, and return their `app_id` and `key`.
+async def claim_due_blobs(connection: Connection, limit: int) -> list[PendingDeletion]:
+    """Claim for deletion some blobs that no request can still be reading, and return them.
 
     Each is due again after a delay that doubles with every attempt, from 2 minutes to a day, unless it is deleted
     before; so a blob that cannot be deleted does not block others. One that the backup store does not have yet waits: a
     moment at which it was there can be restored.
     """
-    return await connection.fetch(
+    rows = await connection.fetch(
         """
         update pilotis.pending_deletions d set
             attempts = d.attempts + 1,
@@ -324,21 +333,22 @@ async def claim_due_blobs(connection: Connection, limit: int) -> list[Record]:
         """,
         limit,
     )
+    return [PendingDeletion(*row) for row in rows]
 
 
-async def record_deleted_blobs(connection: Connection, blobs: Sequence[Record]) -> None:
+async def record_deleted_blobs(connection: Connection, blobs: Sequence[PendingDeletion]) -> None:
     """Record the deletion of blobs that `claim_due_blobs` returned."""
     await connection.execute(
         """
         delete from pilotis.pending_deletions d using unnest($1::uuid[], $2::text[]) gone (app_id, key)
         where d.app_id = gone.app_id and d.key = gone.key
         """,
-        [blob["app_id"] for blob in blobs],
-        [blob["key"] for blob in blobs],
+        [blob.app_id for blob in blobs],
+        [blob.key for blob in blobs],
     )
 
 
-async def release_blobs(connection: Connection, blobs: Sequence[Record]) -> None:
+async def release_blobs(connection: Connection, blobs: Sequence[PendingDeletion]) -> None:
     """Make claimed blobs due again at once: their deletion was not tried."""
     await connection.execute(
         """
@@ -346,8 +356,8 @@ async def release_blobs(connection: Connection, blobs: Sequence[Record]) -> None
         from unnest($1::uuid[], $2::text[]) untried (app_id, key)
         where d.app_id = untried.app_id and d.key = untried.key
         """,
-        [blob["app_id"] for blob in blobs],
-        [blob["key"] for blob in blobs],
+        [blob.app_id for blob in blobs],
+        [blob.key for blob in blobs],
     )
 
 
@@ -576,7 +586,7 @@ _COMPLETE_MANY = f"""
         ) added
         where s.app_id = added.app_id and s.storage_id = added.storage_id and s.quota_bytes is not null
     )
-    select * from listed
+    select {columns(ItemRecord)} from listed
 """
 
 
@@ -615,15 +625,15 @@ class CompletionRow(msgspec.Struct, frozen=True):
 async def insert_many(database: Database, uploads: Sequence[NewUploadRow]) -> list[bool]:
     """Insert uploads to one storage; return for each whether it was inserted or needs the full procedure."""
     rows = await database.fetch(_INSERT_MANY, json.encode(uploads).decode(), tenant=uploads[0].app_id)
-    inserted = {row["upload_id"] for row in rows}
+    inserted = {upload_id for (upload_id,) in rows}
     return [upload.upload_id in inserted for upload in uploads]
 
 
-async def complete_many(database: Database, wanted: Sequence[CompletionRow]) -> list[Record | None]:
+async def complete_many(database: Database, wanted: Sequence[CompletionRow]) -> list[ItemRecord | None]:
     """List the files of received uploads to one storage; None for those that need the full procedure.
 
     Raises an `IntegrityConstraintViolationError` or `DeadlockDetectedError` on a conflict.
     """
     rows = await database.fetch(_COMPLETE_MANY, json.encode(wanted).decode(), tenant=wanted[0].app_id)
-    listed = {row["file_id"]: row for row in rows}
+    listed = {item.file_id: item for item in (ItemRecord(**row) for row in rows)}
     return [listed.get(one.file_id) for one in wanted]

@@ -223,7 +223,7 @@ class Application:
         """Answer a call that was begun directly, and ended with an outcome, by the usual path."""
 
         async def ended(_: Call) -> Reply:
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, (Exception, asyncio.CancelledError)):
                 raise outcome
             assert outcome is not None
             return outcome

@@ -92,8 +92,11 @@ class Started(NamedTuple):
     finish: Callable[[asyncio.Future[Any]], bytes]
 
 
-Outcome: TypeAlias = "Reply | Exception | None"
-"""What the usual path must still do with a request: send a large answer, answer an error, or call the handler."""
+Outcome: TypeAlias = "Reply | Exception | asyncio.CancelledError | None"
+"""What the usual path must still do with a request: send a large answer, answer an error, or call the handler.
+
+A request is cancelled when the server stops before it has ended.
+"""
 
 
 class Server(Protocol):
@@ -228,7 +231,7 @@ class DirectRoutes:
             body = started.finish(started.future)
         except StartOverError:
             return None
-        except Exception as error:  # The usual path answers it.
+        except (Exception, asyncio.CancelledError) as error:  # The usual path answers it.
             return error
         started.call.sent = len(body)
         return body if len(body) <= UNCOUNTED_BYTES else Reply(body, started.found.endpoint.status)

@@ -60,7 +60,7 @@ class _Woken:
 class DirectExchange:
     """Stands in for uvicorn's cycle while a connection's request is answered directly; used again for each of them."""
 
-    __slots__ = ("disconnected", "keep_alive", "response_complete")
+    __slots__ = ("disconnected", "future", "keep_alive", "response_complete")
 
     more_body = False
     message_event = _Woken()
@@ -69,6 +69,7 @@ class DirectExchange:
         self.disconnected = False
         self.keep_alive = True
         self.response_complete = True
+        self.future: asyncio.Future[Any] | None = None
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -321,6 +322,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._found = self._pace = None
         exchange = self._exchange = self._exchange or DirectExchange()
         exchange.response_complete = False
+        exchange.future = started.future
         self.cycle = exchange  # type: ignore[assignment]
         started.future.add_done_callback(partial(self._end_directly, started, request))
         return True
@@ -330,6 +332,7 @@ class HttpProtocol(HttpToolsProtocol):
         assert self.direct is not None
         exchange = self._exchange
         assert exchange is not None
+        exchange.future = None
         answer = self.direct.end(started)
         if not isinstance(answer, bytes):
             self._resume(started, request, answer)
@@ -345,6 +348,11 @@ class HttpProtocol(HttpToolsProtocol):
                 self.transport.close()
         self.on_response_complete()
         self.direct.sent(started)
+
+    def cancel_direct_answer(self) -> None:
+        """Answer that the server stops, unless what is answered directly has ended. Others are tasks: uvicorn's."""
+        if self._exchange is not None and self._exchange.future is not None:
+            self._exchange.future.cancel()
 
     def _resume(self, started: Started, request: Request, outcome: Outcome) -> None:
         """Answer a request the usual way after all, with its scope and a task."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import asyncpg
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.data.rules import document
 from pilotis.data.rules.access import needed
@@ -135,9 +135,7 @@ class FileRules:
 
         The app must be locked, so that no table that they name is dropped meanwhile.
         """
-        related = Related.of(
-            [table_store.table_schema(row) for row in await table_store.live_tables_in(connection, app.app_id)]
-        )
+        related = Related.of([row.schema for row in await table_store.live_tables(connection, app.app_id)])
         table = table_of_files(app.app_id, storage_id, name, None)
         found = stored(document, table, related, app.limits, texts_are_ids=True)
         listing.check_lists(document)
@@ -231,8 +229,8 @@ class FileRules:
             sql, values = _judgement(visible, items, after)
             rows = await on.fetch(sql, *values)
             return [
-                Verdict.OPEN if row["allowed"] else Verdict.CLOSED if row["readable"] else Verdict.HIDDEN
-                for row in rows
+                Verdict.OPEN if allowed else Verdict.CLOSED if readable else Verdict.HIDDEN
+                for readable, allowed in rows
             ]
 
         return await self._with_tables(on, storage, once)
@@ -263,10 +261,10 @@ class FileRules:
         rows = await on.fetch(question.sql, *question.values)
         if question.key is None:
             nothing: dict[str, Json] = {"id": {"$in": []}}
-            return {"$not": nothing} if rows[0]["value"] else nothing
+            return {"$not": nothing} if rows[0][0] else nothing
         if len(rows) > listing.MAX_VALUES:
             raise TooManyValuesAskedError
-        values = [row["value"] for row in rows]
+        values = [value for (value,) in rows]
         if question.key == "id":
             values = [value for value in values if is_uuid(value) and str(UUID(value)) == value]
         return {question.key: {"$in": values}}
@@ -311,33 +309,33 @@ class FileRules:
             known = self._tables.known(app_id, table_id)
             # On the caller's connection: one that waits for a second while it holds another may wait for ever.
             if known is None and (row := await table_store.live_table(on, app_id, table_id)) is not None:
-                known = table_store.table_schema(row)
+                known = row.schema
             if known is not None:
                 found[table_id] = known
         return found
 
     async def _tables_of_files(self, app_id: UUID) -> list[TableSchema]:
         rows = await store.ruled_storages(self._database.of(app_id), app_id)
-        return [table_of(ruled_storage(row)) for row in rows]
+        return [table_of(ruled_storage(*row)) for row in rows]
 
     async def _require_named(self, connection: Connection, app_id: UUID, table_id: UUID) -> None:
         """Raise `UsedInRuleError` if rules of storages that name a table do not fit it any more."""
         naming = [
             storage
-            for storage in [ruled_storage(row) for row in await store.ruled_storages(connection, app_id)]
+            for storage in [ruled_storage(*row) for row in await store.ruled_storages(connection, app_id)]
             if table_id in named_tables(storage.rules)
         ]
         if not naming:
             return
-        tables = await table_store.live_tables_in(connection, app_id)
-        related = Related.of([table_store.table_schema(row) for row in tables])
+        tables = await table_store.live_tables(connection, app_id)
+        related = Related.of([row.schema for row in tables])
         if broken := [f"the file storage {storage.name}" for storage in naming if not _fits(storage, related)]:
             raise UsedInRuleError(broken)
 
 
-def ruled_storage(row: Mapping[str, Any] | Record) -> RuledStorage:
-    """Return a storage with rules from its row."""
-    return RuledStorage(row["app_id"], row["storage_id"], row["name"], json.decode(row["rules"].encode()))
+def ruled_storage(app_id: UUID, storage_id: UUID, name: str, rules: str) -> RuledStorage:
+    """Return a storage with rules, which are JSON in their stored form."""
+    return RuledStorage(app_id, storage_id, name, json.decode(rules.encode()))
 
 
 def _fits(storage: RuledStorage, related: Related) -> bool:

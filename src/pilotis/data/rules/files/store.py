@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from asyncpg import Connection, Record
+from asyncpg import Connection
 
 from pilotis.db.pool import TenantDatabase
 
 
-async def ruled_storages(connection: Connection | TenantDatabase, app_id: UUID) -> list[Record]:
-    """Return the app's storages that have rules."""
-    return await connection.fetch(
+async def ruled_storages(connection: Connection | TenantDatabase, app_id: UUID) -> list[tuple[UUID, UUID, str, str]]:
+    """Return the app's storages that have rules: app, id, name, and the rules as JSON."""
+    rows = await connection.fetch(
         "select app_id, storage_id, name, rules from pilotis.file_storages where app_id = $1 and rules is not null",
         app_id,
     )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
 
 
 async def names_table(connection: Connection | TenantDatabase, app_id: UUID, table_id: UUID) -> bool:
