@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from pilotis.kit.effects import took_effect
@@ -27,13 +28,19 @@ class Batcher(Generic[Item, Result]):
 
     `run` takes a batch and returns a result for each item, in order. If it fails, every item of the batch fails with
     its exception. A batch has at most `max_batch` items; at most `workers` batches run concurrently. An item whose
-    caller was cancelled, or has waited for `WAIT_SECONDS`, leaves the queue without being run.
+    caller was cancelled, or has waited for `wait_seconds`, leaves the queue without being run.
     """
 
     def __init__(
-        self, run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, max_batch: int = 100, workers: int = 2
+        self,
+        run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+        *,
+        max_batch: int = 100,
+        workers: int = 2,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._run = run
+        self._wait_seconds = wait_seconds
         self._max_batch = max_batch
         self._workers = workers
         self._running = 0
@@ -56,7 +63,7 @@ class Batcher(Generic[Item, Result]):
             raise _queue_is_full()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        waiting = (item, future, loop.time() + WAIT_SECONDS)
+        waiting = (item, future, loop.time() + self._wait_seconds)
         self._waiting.append(waiting)
         if self._running < self._workers:
             self._running += 1
@@ -121,15 +128,21 @@ _Waiting = tuple[Item, "asyncio.Future[Result]", float]
 class Batchers(Generic[Key, Item, Result]):
     """A `Batcher` for each key while the key is in use, so items of different keys never wait for each other."""
 
-    def __init__(self, run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]]) -> None:
-        self._run = run
+    def __init__(
+        self,
+        run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+        *,
+        max_batch: int = 100,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        self._new = partial(Batcher[Item, Result], run, max_batch=max_batch, wait_seconds=wait_seconds)
         self._batchers: dict[Key, Batcher[Item, Result]] = {}
 
     def begin(self, key: Key, item: Item) -> asyncio.Future[Result]:
         """Return a future of what `submit` returns; raises as `Batcher.begin` does."""
         batcher = self._batchers.get(key)
         if batcher is None:
-            batcher = self._batchers[key] = Batcher(self._run)
+            batcher = self._batchers[key] = self._new()
         future = batcher.begin(item)
         future.add_done_callback(lambda _: self._forget(key, batcher))
         return future
@@ -142,7 +155,7 @@ class Batchers(Generic[Key, Item, Result]):
         """Run an item, alone or in a batch of its key, and return its result; raises as `Batcher.submit` does."""
         batcher = self._batchers.get(key)
         if batcher is None:
-            batcher = self._batchers[key] = Batcher(self._run)
+            batcher = self._batchers[key] = self._new()
         try:
             return await batcher.submit(item)
         finally:
@@ -251,9 +264,13 @@ def _expire(waiting: dict[asyncio.Future[Result], None], future: asyncio.Future[
         future.set_exception(_waited_too_long())
 
 
-def _queue_is_full() -> UnavailableError:
-    return UnavailableError("Too many requests wait for the database. Try again shortly.")
+class NotBegunError(UnavailableError):
+    """503: too many wait for the database, or for too long. Nothing was run for this caller."""
 
 
-def _waited_too_long() -> UnavailableError:
-    return UnavailableError("The database is busy. Try again shortly.")
+def _queue_is_full() -> NotBegunError:
+    return NotBegunError("Too many requests wait for the database. Try again shortly.")
+
+
+def _waited_too_long() -> NotBegunError:
+    return NotBegunError("The database is busy. Try again shortly.")

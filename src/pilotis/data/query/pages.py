@@ -15,8 +15,9 @@ from asyncpg import Record
 
 from pilotis.data.rows import cursors
 from pilotis.data.rows.cursors import Cursor, CursorExpiredError, InvalidCursorError
-from pilotis.data.rows.query import CompiledQuery, Order, after_cursor, order_of
+from pilotis.data.rows.query import Order, after_cursor, order_of
 from pilotis.data.rows.running import fetch_compiled
+from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.rows.types import Direction, OrderBy, Query
 from pilotis.data.rules.visibility import Visibility

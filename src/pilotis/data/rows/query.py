@@ -11,6 +11,7 @@ from asyncpg import Record
 
 from pilotis.data.rows import cursors
 from pilotis.data.rows.cursors import Cursor, CursorExpiredError, Long, Sorted
+from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.sort_texts import sort_text
 from pilotis.data.rows.statements import FEW, NOTHING_BESIDE, NUMBER_OF_FEW, Beside, Statements
 from pilotis.data.rows.table import DEEP_OFFSET, PreparedTable
@@ -18,7 +19,7 @@ from pilotis.data.rows.types import Query, SortKey
 from pilotis.data.rules.visibility import Visibility
 from pilotis.data.tables.schema import OWN_FIELDS, TableSchema, normal_path
 from pilotis.data.tables.values import UnknownColumnError
-from pilotis.data.where.access_patterns import AccessKind, AccessPatterns
+from pilotis.data.where.access_patterns import AccessKind
 from pilotis.data.where.compiler import Through, compile_where
 from pilotis.data.where.index_expressions import caseless
 from pilotis.data.where.operands import (
@@ -59,18 +60,6 @@ class GoingThrough(Protocol):
 
     def through(self, arguments: Arguments, limits: Limits) -> Through:
         """Return what compiles them."""
-
-
-class CompiledQuery(NamedTuple):
-    """A statement that yields `total_count` and `data`, its arguments, and its `$matches` patterns.
-
-    `access` records how it reads the table.
-    """
-
-    sql: str
-    arguments: list[object]
-    patterns: list[str]
-    access: AccessPatterns | None = None
 
 
 class Sort(NamedTuple):
@@ -158,8 +147,9 @@ def compile_query(
     max_bytes = limits.page_bytes if may_be_large else None
     deep = query.offset >= DEEP_OFFSET
     shape = order.clause, limit, offset, max_bytes, deep, counts, visible.may_be_few
-    sql = _statement(statements, condition, *shape, arguments.places)
-    return CompiledQuery(sql, arguments.values, patterns, arguments.access)
+    places = arguments.places
+    sql = _statement(statements, condition, *shape, places)
+    return CompiledQuery(sql, arguments.values, patterns, arguments.access, () if patterns else places)
 
 
 def statements_of(

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pilotis.data.rows.emitting import literal
-from pilotis.data.rows.query import CompiledQuery, ResultTooLargeError, and_where, order_of, statements_of
+from pilotis.data.rows.query import ResultTooLargeError, and_where, order_of, statements_of
 from pilotis.data.rows.referring import profile_column, shows_column, without_hidden_key
 from pilotis.data.rows.running import fetch_compiled
+from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.statements import Beside, Statements
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import CountOptions, Query, RelatedOptions

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import asyncpg
 
-from pilotis.data.rows.query import CompiledQuery
+from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.where.compiler import InvalidRegexError
 from pilotis.kit.errors import BadRequestError, UnavailableError
@@ -26,6 +27,14 @@ async def run_compiled(table: PreparedTable, compiled: CompiledQuery, *, read_on
     """Run a statement that was compiled from a request and returns one row; raises as `fetch_compiled` does."""
     (row,) = await fetch_compiled(table, compiled, read_only=read_only)
     return row
+
+
+async def run_shared(table: PreparedTable, compiled: CompiledQuery) -> Sequence[Any]:
+    """Return the columns of the row that a query answers, alone or together with others; raises as `run_compiled`."""
+    if not compiled.places:
+        return tuple(await run_compiled(table, compiled))
+    with telling_what_is_too_large():
+        return await table.shared_queries.run(compiled)
 
 
 async def fetch_compiled(

@@ -35,7 +35,8 @@ from pilotis.data.rows.query import (
 )
 from pilotis.data.rows.referring import Refers, RowReferencedError
 from pilotis.data.rows.related import Related, plan
-from pilotis.data.rows.running import run_compiled
+from pilotis.data.rows.running import run_compiled, run_shared
+from pilotis.data.rows.shared_queries import MAX_KEPT_BYTES, CompiledQuery
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rows.types import DeleteWhere, Page, Query, ReadRow, UpdateWhere
 from pilotis.data.rows.where_writes import plan_delete_where, plan_update_where
@@ -395,26 +396,31 @@ class Rows:
             asked = json.encode(query)
             own = creator_of_new_row(principal) if CREATOR_NAME.encode() in asked else None
 
+            def compiled() -> CompiledQuery:
+                return compile_query(table, query, visible, app.limits, own, related, paths)
+
             async def answer() -> bytes:
-                compiled = compile_query(table, query, visible, app.limits, own, related, paths)
-                try:
-                    row = await run_compiled(table, compiled)
-                except asyncpg.DataError:
-                    if query.cursor is None:
-                        raise
-                    # Its sort value was made up.
-                    raise InvalidCursorError from None
+                is_plain = visible.is_everything and related is None and paths is None
+                is_kept = is_plain and len(asked) <= MAX_KEPT_BYTES
+                statement = table.shared_queries.kept(key, app.limits, compiled) if is_kept else compiled()
                 following = b""
-                if query.cursor is not None:
+                if query.cursor is None:
+                    count, items = await run_shared(table, statement)
+                else:
+                    try:
+                        row = await run_compiled(table, statement)
+                    except asyncpg.DataError:
+                        # Its sort value was made up.
+                        raise InvalidCursorError from None
+                    count, items = row["total_count"], row["data"]
                     following = b',"next_cursor":' + json.encode(next_cursor(table.schema, query, row))
-                if row["data"] is None:
+                if items is None:
                     raise ResultTooLargeError
                 limit = app.limits.page_size(query.limit)
-                total = b"null" if row["total_count"] is None else b"%d" % row["total_count"]
+                total = b"null" if count is None else b"%d" % count
                 tail = b',"total_count":%b,"limit":%d,"offset":%d%b}' % (total, limit, query.offset, following)
                 if related is None:
-                    return b'{"data":%b%b' % (await table.decrypted_off_loop(row["data"]), tail)
-                items = row["data"]
+                    return b'{"data":%b%b' % (await table.decrypted_off_loop(items), tail)
                 return b'{"data":%b%b' % (await offload(len(items), _decrypted, table, related, items), tail)
 
             # Identical concurrent requests for the first page share one query.

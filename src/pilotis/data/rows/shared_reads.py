@@ -6,6 +6,7 @@ values become members of a record, and a list of such records is read at once.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,6 +19,7 @@ _PLACE = re.compile(r"\$(\d+)(?:::([a-z]+(?:\[\])?))?")
 # What JSON says as PostgreSQL reads it.
 _TYPES = frozenset({"text", "text[]", "uuid", "uuid[]", "timestamptz", "boolean", "bigint", "numeric"})
 _VALUES = (str, UUID, bool, int, datetime)
+_TEXT = re.compile(r"'(?:[^']|'')*'")
 
 
 def shared(select: str, places: Sequence[str]) -> str | None:
@@ -36,6 +38,24 @@ def shared(select: str, places: Sequence[str]) -> str | None:
     return f"select __at, __item from {source} ({names}, __at) cross join lateral ({one}) found (__item)"
 
 
+@functools.lru_cache(maxsize=500)
+def shared_query(sql: str, places: tuple[str, ...]) -> str | None:
+    """Return the statement that answers, for each list of values in `$1`, what `sql`, which returns one row, answers.
+
+    `places` are the typed placeholders of its values, from `$1` on. It returns the number of the list, from 1, and the
+    columns of the row. None where a value has no form in a list, or where a text in the statement, such as a field's
+    name, looks like a placeholder.
+    """
+    members = _members(places)
+    is_plain = "$" not in _PLACE.sub("", sql) and {one[0] for one in _PLACE.finditer(sql)} <= set(places)
+    if not members or not is_plain or any("$" in text for text in _TEXT.findall(sql)):
+        return None
+    one = _PLACE.sub(lambda found: f"asked.__v{found[1]}", sql)
+    names = ", ".join(member.partition(" ")[0] for member in members)
+    source = f"rows from (json_to_recordset($1::json) as ({', '.join(members)})) with ordinality asked"
+    return f"select asked.__at::int, found.* from {source} ({names}, __at) cross join lateral ({one}) found"
+
+
 def of_records(condition: str, places: Sequence[str], row: str) -> tuple[str, list[str]] | None:
     """Return a condition that reads its values from the record that a statement calls `row`, and their members.
 
@@ -51,6 +71,13 @@ def record(values: Sequence[Any]) -> bytes | None:
     if not all(_is_plain(value) for value in values):
         return None
     return b"".join(b',"__v%d":%b' % (number, json.encode(value)) for number, value in enumerate(values, 2)) + b"}"
+
+
+def values(values: Sequence[Any]) -> bytes | None:
+    """Return the values of a query as one of the lists of `shared_query`; None where one has no form there."""
+    if not all(_is_plain(value) for value in values):
+        return None
+    return b"{%b}" % b",".join([b'"__v%d":%b' % (number, json.encode(value)) for number, value in enumerate(values, 1)])
 
 
 def with_id(row_id: str, rest: bytes) -> bytes:

@@ -29,6 +29,7 @@ from pilotis.data.rows.referring import (
     ToMember,
     without_hidden_key,
 )
+from pilotis.data.rows.shared_queries import SharedQueries
 from pilotis.data.rows.statements import Beside, ByRow, Statements
 from pilotis.data.rows.statistics import TableStatistics
 from pilotis.data.rules.actions import Action
@@ -130,6 +131,7 @@ class PreparedTable:
         self.pages: SingleFlight[bytes] = SingleFlight()
         self._creates: Batcher[bytes, datetime | None] = Batcher(self._insert)
         self._shared_reads: Batchers[str, tuple[str, bytes], str | None] = Batchers(self._read_shared)
+        self.shared_queries = SharedQueries(self._fetch_timed, self._took)
         self._shared_creates: Batchers[str, tuple[str, bytes], datetime | None] = Batchers(self._insert_shared)
         self.has_large_pages = False
         self._beside: dict[tuple[Statements, str, str], Statements] = {}
@@ -319,23 +321,35 @@ class PreparedTable:
         It is timed, because slow statements get indexes: `access` describes how it reads the table. One that is not
         `read_only` may delete rows, and returns their `count` then.
         """
+        rows, _ = await self._fetch_timed(query, values, access, read_only=read_only)
+        return rows
+
+    async def _fetch_timed(
+        self, query: str, values: Sequence[Any], access: AccessPatterns | None, *, read_only: bool = True
+    ) -> tuple[list[Record], float]:
+        """Return what `fetch_compiled` does, and the seconds that it took on its connection."""
         is_counted = not read_only and self.statements.apart
         tenant = self.schema.app_id
         block = self.transaction() if is_counted else self._database.statement(tenant, read_only=read_only)
         async with block as connection:
-            started = time.perf_counter()
+            started, taken = time.perf_counter(), 0.0
             try:
                 rows = await connection.fetch(self.replanned(query), *values)
                 if is_counted:
                     await self.settle(connection.execute, -rows[0].get("count", 0), rows[0].get("events"))
-                return rows
             finally:
                 # A statement that was cancelled for being slow counts as well.
                 taken = time.perf_counter() - started
-                if access is not None and self._uses is not None:
-                    self._uses.record(self.schema, access, taken)
-                if access is not None and access.ruled:
-                    self._record_rule(taken)
+                if access is not None:
+                    self._took(access, taken)
+        return rows, taken
+
+    def _took(self, access: AccessPatterns, seconds: float) -> None:
+        """Record how a statement read the table, and how long that took."""
+        if self._uses is not None:
+            self._uses.record(self.schema, access, seconds)
+        if access.ruled:
+            self._record_rule(seconds)
 
     def _record_rule(self, seconds: float) -> None:
         if self._rule_durations is not None and self.schema.rules is not None:

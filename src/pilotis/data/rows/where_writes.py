@@ -21,8 +21,9 @@ from pilotis.data.rows.operations import (
     writer_of,
 )
 from pilotis.data.rows.paths import Paths, paths_of
-from pilotis.data.rows.query import CompiledQuery, within
+from pilotis.data.rows.query import within
 from pilotis.data.rows.running import run_compiled, telling_what_is_too_large, try_patterns
+from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import DeleteWhere, UpdateWhere
 from pilotis.data.rules.actions import Action

@@ -12,8 +12,9 @@ from pilotis.data.query.aggregate.expressions import InvalidPipelineError
 from pilotis.data.query.aggregate.joins import joins_of
 from pilotis.data.query.aggregate.pipeline import CompiledPipeline, compile_pipeline
 from pilotis.data.rows.operations import ROW_TOO_LARGE
-from pilotis.data.rows.query import CompiledQuery, ResultTooLargeError
+from pilotis.data.rows.query import ResultTooLargeError
 from pilotis.data.rows.running import run_compiled
+from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import creator_of_new_row, everything

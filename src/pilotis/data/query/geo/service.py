@@ -13,8 +13,9 @@ from pilotis.data.query.geo.types import GeoRequest
 from pilotis.data.query.pages import window_of
 from pilotis.data.rows import found
 from pilotis.data.rows.paths import paths_of
-from pilotis.data.rows.query import CompiledQuery, and_where, statements_of
+from pilotis.data.rows.query import and_where, statements_of
 from pilotis.data.rows.related import plan
+from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rows.types import Query
 from pilotis.data.rules.actions import Action

@@ -18,9 +18,10 @@ from pilotis.data.query.search.types import AutocompleteRequest, AutocompleteRes
 from pilotis.data.query.search.typos import with_typos, with_typos_whole
 from pilotis.data.rows import found
 from pilotis.data.rows.paths import Paths, paths_of
-from pilotis.data.rows.query import CompiledQuery, and_where
+from pilotis.data.rows.query import and_where
 from pilotis.data.rows.related import plan
 from pilotis.data.rows.running import fetch_compiled
+from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
 from pilotis.data.rules.visibility import Visibility, creator_of_new_row
