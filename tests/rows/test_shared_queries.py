@@ -206,7 +206,7 @@ async def test_answers_that_are_large_together_are_asked_for_alone(runner: Runne
 
 async def test_those_who_leave_do_not_take_the_answer_from_the_others(runner: Runner):
     async def echo(text: str) -> Any:
-        return await runner.run("select $1::text, 'data'", text, places=("$1::text",))
+        return await runner.run("select $1::text, 'data' as said", text, places=("$1::text",))
 
     await echo("first")
     tasks = [asyncio.create_task(echo(str(number))) for number in range(12)]

@@ -8,6 +8,7 @@ alone, who so gets its own error and its own time.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -30,8 +31,8 @@ _MAX_BYTES = 2_000_000
 """The size of the answers to all callers, beyond which they get their own."""
 _MAX_VALUES_BYTES = 10_000
 _KNOWN_SECONDS = 60.0
-_MAX_KNOWN = 1000
-_MAX_KEPT = 200
+_MAX_KNOWN = 500
+_MAX_KEPT = 1000
 MAX_KEPT_BYTES = 1000
 """The size of queries whose compiled form is kept."""
 
@@ -56,6 +57,33 @@ Fetch = Callable[[str, Sequence[Any], AccessPatterns | None], Awaitable[tuple[li
 """Returns the rows of a statement, and the seconds that it took on its connection."""
 
 
+class _Known:
+    """Statements of which something is known for a while; when there are many, all are forgotten."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def add(self, sql: str) -> None:
+        """Know it of a statement from now on."""
+        if len(self._until) >= _MAX_KNOWN:
+            self._until.clear()
+        self._until[sql] = time.monotonic() + _KNOWN_SECONDS
+
+    def discard(self, sql: str) -> None:
+        """Know it no more."""
+        self._until.pop(sql, None)
+
+    def __contains__(self, sql: str) -> bool:
+        until = self._until.get(sql)
+        return until is not None and time.monotonic() < until
+
+
+# Of all tables together, so that many of these take no more memory; a statement names its table.
+_quick, _apart = _Known(), _Known()
+_kept: dict[tuple[int, Hashable], tuple[Limits, CompiledQuery]] = {}
+_numbers = itertools.count()
+
+
 class _Together(NamedTuple):
     """A query with its values as a member of a list, and the statement for such lists."""
 
@@ -76,25 +104,22 @@ class SharedQueries:
         self._batchers: Batchers[str, _Together, Answer | None] = Batchers(
             self._run, max_batch=_MAX_TOGETHER, wait_seconds=_PATIENCE_SECONDS
         )
-        self._kept: dict[Hashable, tuple[Limits, CompiledQuery]] = {}
-        # Until when a statement is known to be quick, or not to be; by the clock of `time.monotonic`.
-        self._quick: dict[str, float] = {}
-        self._apart: dict[str, float] = {}
+        self._number = next(_numbers)
 
     def kept(self, key: Hashable, limits: Limits, compile_: Callable[[], CompiledQuery]) -> CompiledQuery:
         """Return what a query was compiled to before, under the same limits; `key` tells it from all others."""
-        kept = self._kept.get(key)
+        kept = _kept.get((self._number, key))
         if kept is not None and kept[0] is limits:
             return kept[1]
         compiled = compile_()
-        if len(self._kept) >= _MAX_KEPT:
-            self._kept.clear()
-        self._kept[key] = limits, compiled
+        if len(_kept) >= _MAX_KEPT:
+            _kept.clear()
+        _kept[self._number, key] = limits, compiled
         return compiled
 
     async def run(self, query: CompiledQuery) -> Answer:
         """Return the row that answers a query."""
-        if self._is_known(self._quick, query.sql) and (together := _together(query)) is not None:
+        if query.sql in _quick and (together := _together(query)) is not None:
             try:
                 # Not `submit`, which notes an effect: reading has none.
                 answer = await self._batchers.begin(query.sql, together)
@@ -107,14 +132,14 @@ class SharedQueries:
     async def _alone(self, query: CompiledQuery) -> Answer:
         (row,), seconds = await self._fetch(query.sql, query.arguments, query.access)
         if seconds > _QUICK_SECONDS:
-            self._quick.pop(query.sql, None)
-        elif not self._is_known(self._apart, query.sql):
-            self._know(self._quick, query.sql)
+            _quick.discard(query.sql)
+        elif query.sql not in _apart:
+            _quick.add(query.sql)
         return tuple(row)
 
     async def _run(self, asked: Sequence[_Together]) -> Sequence[Answer | None]:
         sql = asked[0].query.sql
-        if not self._is_known(self._quick, sql):
+        if sql not in _quick:
             return [None] * len(asked)
         if len(asked) == 1:
             return [await self._alone(asked[0].query)]
@@ -122,7 +147,7 @@ class SharedQueries:
         try:
             rows, seconds = await self._fetch(asked[0].shared, [values.decode()], None)
         except Exception:  # Each of them gets its own.
-            self._keep_apart(sql)
+            _keep_apart(sql)
             return [None] * len(asked)
         found = {number: tuple(answer) for number, *answer in rows}
         for one in asked:
@@ -130,21 +155,13 @@ class SharedQueries:
                 self._took(one.query.access, seconds / len(asked))
         size = sum(len(column) for answer in found.values() for column in answer if isinstance(column, str))
         if seconds > _QUICK_SECONDS + _SECONDS_OF_EACH * len(asked) or size > _MAX_BYTES:
-            self._keep_apart(sql)
+            _keep_apart(sql)
         return [found.get(number) for number in range(1, len(asked) + 1)]
 
-    def _keep_apart(self, sql: str) -> None:
-        self._quick.pop(sql, None)
-        self._know(self._apart, sql)
 
-    def _know(self, known: dict[str, float], sql: str) -> None:
-        if len(known) >= _MAX_KNOWN:
-            known.clear()
-        known[sql] = time.monotonic() + _KNOWN_SECONDS
-
-    def _is_known(self, known: dict[str, float], sql: str) -> bool:
-        until = known.get(sql)
-        return until is not None and time.monotonic() < until
+def _keep_apart(sql: str) -> None:
+    _quick.discard(sql)
+    _apart.add(sql)
 
 
 def _together(query: CompiledQuery) -> _Together | None:
