@@ -2,11 +2,11 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 from pilotis.files.events import CallerEvents
 from pilotis.files.items import Links
+from pilotis.files.records import ItemRecord
 from pilotis.http.api.principals import Anonymous
 from tests.acceptance.test_files import PNG, put_at, storage, upload
 from tests.events.listening import Recorder, target
@@ -89,9 +89,11 @@ async def test_uploads_that_are_completed_at_once_are_told_once_each(app: App, n
 
 def test_of_many_items_that_are_deleted_together_the_folder_alone_is_told():
     at = datetime(2026, 11, 22, tzinfo=UTC)
-    folder = {"is_folder": True, "file_id": UUID(int=1), "name": "a", "path": "a", "parent_id": None}
-    rows: list[Any] = [
-        {"storage_id": UUID(int=9), "created_at": at, "updated_at": at, **folder, "file_id": UUID(int=number)}
+    app_id, storage_id = UUID(int=8), UUID(int=9)
+    rows = [
+        ItemRecord(
+            app_id, storage_id, UUID(int=number), None, "a", "a", True, False, None, None, 0, None, 1, None, at, at
+        )
         for number in range(1, 1002)
     ]
     telling = CallerEvents(Links("https://example.com"), Anonymous())
