@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 0.3
 _MAX_BYTES = 2_000_000
 """The size of the answers to all callers, beyond which they get their own."""
 _MAX_VALUES_BYTES = 10_000
-_KNOWN_SECONDS = 60.0
+_QUICK_FOR_SECONDS, _APART_FOR_SECONDS = 60.0, 10.0
 _MAX_KNOWN = 500
 _MAX_KEPT = 1000
 MAX_KEPT_BYTES = 1000
@@ -58,28 +58,32 @@ Fetch = Callable[[str, Sequence[Any], AccessPatterns | None], Awaitable[tuple[li
 
 
 class _Known:
-    """Statements of which something is known for a while; when there are many, all are forgotten."""
+    """Statements of which something is known for some seconds; when there are many, all are forgotten.
 
-    def __init__(self) -> None:
-        self._until: dict[str, float] = {}
+    A statement is known with the number of the `SharedQueries`: the next one of a table begins when it has new indexes.
+    """
 
-    def add(self, sql: str) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until: dict[tuple[int, str], float] = {}
+
+    def add(self, statement: tuple[int, str]) -> None:
         """Know it of a statement from now on."""
         if len(self._until) >= _MAX_KNOWN:
             self._until.clear()
-        self._until[sql] = time.monotonic() + _KNOWN_SECONDS
+        self._until[statement] = time.monotonic() + self._seconds
 
-    def discard(self, sql: str) -> None:
+    def discard(self, statement: tuple[int, str]) -> None:
         """Know it no more."""
-        self._until.pop(sql, None)
+        self._until.pop(statement, None)
 
-    def __contains__(self, sql: str) -> bool:
-        until = self._until.get(sql)
+    def __contains__(self, statement: tuple[int, str]) -> bool:
+        until = self._until.get(statement)
         return until is not None and time.monotonic() < until
 
 
-# Of all tables together, so that many of these take no more memory; a statement names its table.
-_quick, _apart = _Known(), _Known()
+# Of all tables together, so that many of these take no more memory.
+_quick, _apart = _Known(_QUICK_FOR_SECONDS), _Known(_APART_FOR_SECONDS)
 _kept: dict[tuple[int, Hashable], tuple[Limits, CompiledQuery]] = {}
 _numbers = itertools.count()
 
@@ -119,7 +123,7 @@ class SharedQueries:
 
     async def run(self, query: CompiledQuery) -> Answer:
         """Return the row that answers a query."""
-        if query.sql in _quick and (together := _together(query)) is not None:
+        if (self._number, query.sql) in _quick and (together := _together(query)) is not None:
             try:
                 # Not `submit`, which notes an effect: reading has none.
                 answer = await self._batchers.begin(query.sql, together)
@@ -131,15 +135,16 @@ class SharedQueries:
 
     async def _alone(self, query: CompiledQuery) -> Answer:
         (row,), seconds = await self._fetch(query.sql, query.arguments, query.access)
+        statement = self._number, query.sql
         if seconds > _QUICK_SECONDS:
-            _quick.discard(query.sql)
-        elif query.sql not in _apart:
-            _quick.add(query.sql)
+            _quick.discard(statement)
+        elif statement not in _apart:
+            _quick.add(statement)
         return tuple(row)
 
     async def _run(self, asked: Sequence[_Together]) -> Sequence[Answer | None]:
-        sql = asked[0].query.sql
-        if sql not in _quick:
+        statement = self._number, asked[0].query.sql
+        if statement not in _quick:
             return [None] * len(asked)
         if len(asked) == 1:
             return [await self._alone(asked[0].query)]
@@ -147,7 +152,7 @@ class SharedQueries:
         try:
             rows, seconds = await self._fetch(asked[0].shared, [values.decode()], None)
         except Exception:  # Each of them gets its own.
-            _keep_apart(sql)
+            _keep_apart(statement)
             return [None] * len(asked)
         found = {number: tuple(answer) for number, *answer in rows}
         for one in asked:
@@ -155,13 +160,13 @@ class SharedQueries:
                 self._took(one.query.access, seconds / len(asked))
         size = sum(len(column) for answer in found.values() for column in answer if isinstance(column, str))
         if seconds > _QUICK_SECONDS + _SECONDS_OF_EACH * len(asked) or size > _MAX_BYTES:
-            _keep_apart(sql)
+            _keep_apart(statement)
         return [found.get(number) for number in range(1, len(asked) + 1)]
 
 
-def _keep_apart(sql: str) -> None:
-    _quick.discard(sql)
-    _apart.add(sql)
+def _keep_apart(statement: tuple[int, str]) -> None:
+    _quick.discard(statement)
+    _apart.add(statement)
 
 
 def _together(query: CompiledQuery) -> _Together | None:
