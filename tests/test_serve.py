@@ -28,6 +28,7 @@ from pilotis.functions.runtime import policy
 from pilotis.functions.runtime.policy import Isolation, Runtime
 from pilotis.serve import welcome
 from pilotis.serve.installation import Prepared
+from pilotis.serve.listening import accepting
 from tests import databases, forked
 from tests.functions.support import isolation_of, require_sandboxes
 from tests.support import Server, assert_error
@@ -328,6 +329,15 @@ def test_a_worker_that_ends_is_replaced(start):
         wait_until(lambda: victim not in workers() and len(workers()) == 2)  # noqa: B023 - called at once
         assert httpx.get(url, headers=headers).status_code == 200
     assert server.stop() == 0
+
+
+@pytest.mark.parametrize(("workers", "accepted"), [(1, 8), (2, 2), (4, 2)])
+def test_one_of_several_workers_takes_few_connections_at_once(workers: int, accepted: int):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        sockets = accepting([listening], workers)
+        assert [one.getsockname() for one in sockets] == [listening.getsockname()] * accepted
+        for one in sockets:
+            one.close()
 
 
 def test_workers_answer_from_one_socket(start):

@@ -13,7 +13,7 @@ from pilotis.serve.errors import CommandError
 from pilotis.settings import Settings
 
 _BACKLOG = 2048
-_ACCEPTED = 8
+_ACCEPTED, _ACCEPTED_OF_SEVERAL = 8, 2
 _FIRST_DESCRIPTOR = 3
 _ALL = "0.0.0.0"  # noqa: S104
 _WAYS = (
@@ -58,16 +58,18 @@ def listening(settings: Settings) -> Generator[Listening]:
         yield Listening(main, plain)
 
 
-def accepting(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+def accepting(sockets: Sequence[socket.socket], workers: int) -> list[socket.socket]:
     """Return listening sockets, each as often as connections are to be accepted from it in a turn of the event loop.
 
     libuv accepts one for each descriptor (since 1.45). Where a turn takes milliseconds, new connections would wait for
-    seconds while those that there are get their answers at once.
+    seconds while those that there are get their answers at once. Of several workers each takes few in a turn: the first
+    to wake would take all of a client's connections, and answer them alone.
     """
+    number = _ACCEPTED if workers == 1 else _ACCEPTED_OF_SEVERAL
     for listening in sockets:
         # `dup` sets for all descriptors of the socket, those of other processes too, whether accepting blocks.
         listening.setblocking(False)
-    return [one for listening in sockets for one in (listening, *(listening.dup() for _ in range(_ACCEPTED - 1)))]
+    return [one for listening in sockets for one in (listening, *(listening.dup() for _ in range(number - 1)))]
 
 
 def _listen(host: str, port: int) -> socket.socket:

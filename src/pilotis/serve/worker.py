@@ -95,7 +95,7 @@ async def _serve(
         _collect(asyncio.get_running_loop())
         server = _Server(configuration(node), stop, node.begin_stop)
         certificates = node.made.get(CertificatesFeature).certificates
-        main, plain = accepting(listening.main), accepting(listening.plain)
+        main, plain = (accepting(sockets, settings.workers) for sockets in listening)
         if certificates is not None:
             server.encrypt(certificates, _plain(node, certificates), plain)
         if certificates is not None and settings.https_certificate is not None:
