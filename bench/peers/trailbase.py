@@ -1,6 +1,7 @@
 """TrailBase with its data in a directory of its own, for the comparison by `bench.rivals` with `--trailbase PROGRAM`.
 
-Its crate has no program, so one of a few lines makes it run; a `trail` of its own takes the same arguments:
+Its crate has no program, so one of a few lines makes it run; a `trail` of its own takes the same arguments. It is built
+with `protoc` and libclang, of Debian's packages `protobuf-compiler` and `libclang-dev`:
 
     PATH=$PWD/bench/peers/trail:$PATH cargo install --path bench/peers/trail --root /tmp/peers
 """
