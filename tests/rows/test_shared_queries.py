@@ -18,6 +18,7 @@ from pilotis.data.rows.types import Query
 from pilotis.data.where.access_patterns import AccessPatterns
 from pilotis.http.api.principals import Principal, PublicClient
 from pilotis.kit import json
+from pilotis.kit.errors import UnavailableError
 from tests.conftest import new_app
 from tests.rows import where_model
 from tests.rows.values import SCHEMA, TYPED_FIELDS, typed_rows, wheres
@@ -137,10 +138,13 @@ class Runner:
         self._pool = pool
         self.sent: list[str] = []
         self.took: list[float] = []
+        self.has_room = True
         self.queries = SharedQueries(self._fetch, lambda _, seconds: self.took.append(seconds))
 
     async def _fetch(self, sql: str, values: Sequence[Any], _: AccessPatterns | None) -> tuple[list[Record], float]:
         self.sent.append(sql)
+        if not self.has_room:
+            raise UnavailableError
         loop = asyncio.get_running_loop()
         started = loop.time()
         async with self._pool.acquire() as connection:
@@ -172,6 +176,19 @@ async def test_an_error_is_that_of_its_caller_alone(runner: Runner):
     before = len(runner.sent)
     assert await asyncio.gather(*map(divided, (1, 2, 3, 4, 6))) == [(n, "data") for n in (12, 6, 4, 3, 2)]
     assert runner.sent[before:] == [DIVIDED] * 5
+
+
+async def test_without_a_connection_nobody_asks_twice(runner: Runner):
+    """Where the database is overloaded, sixteen callers must not wait where one did."""
+    sql, places = "select $1::text, 'overloaded'", ("$1::text",)
+    assert await runner.run(sql, "first", places=places) == ("first", "overloaded")
+    runner.has_room = False
+    asked = (runner.run(sql, str(number), places=places) for number in range(12))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [UnavailableError] * 12
+    assert len(runner.sent) <= 3
+    runner.has_room = True
+    assert await runner.run(sql, "last", places=places) == ("last", "overloaded")
 
 
 async def test_slow_statements_run_beside_each_other(runner: Runner):

@@ -18,6 +18,7 @@ from asyncpg import Record
 from pilotis.data.rows import shared_reads
 from pilotis.data.where.access_patterns import AccessPatterns
 from pilotis.db.batching import Batchers, NotBegunError
+from pilotis.kit.errors import UnavailableError
 from pilotis.limits import Limits
 
 _MAX_TOGETHER = 16
@@ -151,6 +152,12 @@ class SharedQueries:
         values = b"[" + b",".join(one.values for one in asked) + b"]"
         try:
             rows, seconds = await self._fetch(asked[0].shared, [values.decode()], None)
+        except UnavailableError as error:
+            if error.__cause__ is None:
+                # There was no connection for it: asking again would make many wait where one did.
+                raise
+            _keep_apart(statement)
+            return [None] * len(asked)
         except Exception:  # Each of them gets its own.
             _keep_apart(statement)
             return [None] * len(asked)

@@ -332,7 +332,7 @@ class PreparedTable:
         tenant = self.schema.app_id
         block = self.transaction() if is_counted else self._database.statement(tenant, read_only=read_only)
         async with block as connection:
-            started, taken = time.perf_counter(), 0.0
+            started = time.perf_counter()
             try:
                 rows = await connection.fetch(self.replanned(query), *values)
                 if is_counted:
