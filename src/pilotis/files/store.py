@@ -62,8 +62,14 @@ async def storage_id_of(connection: Connection | TenantDatabase, app_id: UUID, n
 
 async def storage(connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID) -> StorageRecord | None:
     """Return a storage."""
+    return await _storage(connection, app_id, storage_id)
+
+
+async def _storage(
+    connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, lock: str = ""
+) -> StorageRecord | None:
     row = await connection.fetchrow(
-        f"select {_STORAGE} from pilotis.file_storages where app_id = $1 and storage_id = $2", app_id, storage_id
+        f"select {_STORAGE} from pilotis.file_storages where app_id = $1 and storage_id = $2 {lock}", app_id, storage_id
     )
     return StorageRecord(**row) if row else None
 
@@ -73,12 +79,7 @@ async def lock_storage_shared(connection: Connection, app_id: UUID, storage_id: 
 
     Uploads do not wait for each other here, only for changes of the storage.
     """
-    row = await connection.fetchrow(
-        f"select {_STORAGE} from pilotis.file_storages where app_id = $1 and storage_id = $2 for key share",
-        app_id,
-        storage_id,
-    )
-    return StorageRecord(**row) if row else None
+    return await _storage(connection, app_id, storage_id, "for key share")
 
 
 async def lock_storage_to_charge(connection: Connection, app_id: UUID, storage_id: UUID) -> StorageRecord | None:
@@ -108,12 +109,7 @@ async def _lock_as_its_quota_asks(connection: Connection, app_id: UUID, storage_
 
 async def lock_storage(connection: Connection, app_id: UUID, storage_id: UUID) -> StorageRecord | None:
     """Return a storage locked for a change or deletion; waits for the uploads that locked it."""
-    row = await connection.fetchrow(
-        f"select {_STORAGE} from pilotis.file_storages where app_id = $1 and storage_id = $2 for update",
-        app_id,
-        storage_id,
-    )
-    return StorageRecord(**row) if row else None
+    return await _storage(connection, app_id, storage_id, "for update")
 
 
 async def count_storages(connection: Connection, app_id: UUID) -> int:
@@ -268,11 +264,18 @@ async def item(
     connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, file_id: UUID
 ) -> ItemRecord | None:
     """Return a file or folder."""
+    return await _item(connection, app_id, storage_id, "file_id = $3", file_id)
+
+
+async def _item(
+    connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, condition: str, value: UUID | str
+) -> ItemRecord | None:
+    """Return the item for which a condition on `$3`, the value, holds; a lock may follow it."""
     row = await connection.fetchrow(
-        f"select {_ITEM} from pilotis.files where app_id = $1 and storage_id = $2 and file_id = $3",
+        f"select {_ITEM} from pilotis.files where app_id = $1 and storage_id = $2 and {condition}",
         app_id,
         storage_id,
-        file_id,
+        value,
     )
     return ItemRecord(**row) if row else None
 
@@ -281,13 +284,7 @@ async def item_at(
     connection: Connection | TenantDatabase, app_id: UUID, storage_id: UUID, path: str
 ) -> ItemRecord | None:
     """Return the item at a path."""
-    row = await connection.fetchrow(
-        f"select {_ITEM} from pilotis.files where app_id = $1 and storage_id = $2 and path = $3",
-        app_id,
-        storage_id,
-        path,
-    )
-    return ItemRecord(**row) if row else None
+    return await _item(connection, app_id, storage_id, "path = $3", path)
 
 
 async def has_file_at(connection: Connection, app_id: UUID, storage_id: UUID, paths: Sequence[str]) -> bool:
@@ -308,13 +305,7 @@ async def has_file_at(connection: Connection, app_id: UUID, storage_id: UUID, pa
 
 async def lock_item_at(connection: Connection, app_id: UUID, storage_id: UUID, path: str) -> ItemRecord | None:
     """Return the item at a path, locked against other changes."""
-    row = await connection.fetchrow(
-        f"select {_ITEM} from pilotis.files where app_id = $1 and storage_id = $2 and path = $3 for update",
-        app_id,
-        storage_id,
-        path,
-    )
-    return ItemRecord(**row) if row else None
+    return await _item(connection, app_id, storage_id, "path = $3 for update", path)
 
 
 async def folder(
