@@ -373,7 +373,7 @@ class Node:
             raise StoppingError
 
     def _finished(self, call: Call, status: int, seconds: float) -> None:
-        self.metrics.finished(call, status, seconds)
+        self.metrics.count(call.endpoint, status, seconds)
         if not call.is_inside:
             log_request(call, status, seconds)
         for count in self._counting:

@@ -15,27 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pilotis.db.pool import Database
 from pilotis.http import exposition, metric_families
-from pilotis.http.api.principals import Client
-from pilotis.http.api.request import Call, ServerBounds
-from pilotis.http.in_flight import InFlight, InFlightLimits
 from pilotis.http.metrics import Metrics
 from pilotis.kit.metrics import Counter, CounterOf, Gauge, Histogram
-from pilotis.limits import Limits
 from pilotis.server import endpoint_table
 from tests.waiting import PATIENCE, until
 
-BOUNDS = ServerBounds(Limits(), InFlight(InFlightLimits(1, 1, 1)))
 TABLE = endpoint_table()
 READ = next(endpoint for endpoint in TABLE if endpoint.path == "/v1/public/tables/:table_id")
-
-
-def call(path: str, *, found: bool) -> Call:
-    async def receive() -> dict[str, str]:
-        return {"type": "http.request"}
-
-    made = Call({"method": "GET", "path": path}, receive, Client("127.0.0.1", "id"), {}, BOUNDS)
-    made.endpoint = READ if found else None
-    return made
 
 
 @contextlib.asynccontextmanager
@@ -114,7 +100,7 @@ def total(samples: dict, status: str, route: str = READ.path, method: str = "GET
 async def test_requests_are_counted_by_route_and_class():
     metrics = Metrics([state(3)])
     for status, seconds in ((200, 0.0005), (200, 0.003), (404, 0.2), (503, 60.0)):
-        metrics.finished(call(f"/v1/public/tables/{status}", found=True), status, seconds)
+        metrics.count(READ, status, seconds)
     async with served(metrics) as address:
         samples = await read(address)
     assert (total(samples, "2xx"), total(samples, "4xx"), total(samples, "5xx")) == (2, 1, 1)
@@ -133,8 +119,8 @@ async def test_requests_are_counted_by_route_and_class():
 
 async def test_unknown_paths_make_no_labels():
     metrics = Metrics()
-    for number in range(100):
-        metrics.finished(call(f"/{number}", found=False), 404, 0.001)
+    for _ in range(100):
+        metrics.count(None, 404, 0.001)
     async with served(metrics) as address:
         samples = await read(address)
     assert [labels for name, labels in samples if name == "pilotis_requests_total"] == [
@@ -147,12 +133,12 @@ ENDED = """
 import asyncio, socket, sys
 from pathlib import Path
 from pilotis.http import exposition
-from tests.http.test_metrics import Metrics, call, kinds
+from tests.http.test_metrics import READ, Metrics, kinds
 
 async def main():
     metrics = Metrics(kinds(7))
     for _ in range(5):
-        metrics.finished(call("/x", found=True), 200, 0.001)
+        metrics.count(READ, 200, 0.001)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         serving = asyncio.create_task(exposition.serve(metrics, listening, Path(sys.argv[1])))
         while not list(Path(sys.argv[1]).glob("*.metrics")):
@@ -169,7 +155,7 @@ async def test_workers_add_up_and_one_that_has_ended_keeps_its_counters(tmp_path
         [sys.executable, "-c", ENDED, str(tmp_path)], check=True, timeout=PATIENCE, cwd=Path(__file__).parents[2]
     )
     metrics = Metrics(kinds(1))
-    metrics.finished(call("/x", found=True), 200, 0.001)
+    metrics.count(READ, 200, 0.001)
     async with served(metrics, tmp_path) as address:
         samples = await read(address)
         assert total(samples, "2xx") == 6
@@ -183,7 +169,7 @@ async def test_workers_add_up_and_one_that_has_ended_keeps_its_counters(tmp_path
         assert samples[("pilotis_wait_seconds_bucket", (("le", "5.0"),))] == 1
         assert samples[("pilotis_wait_seconds_count", ())] == 2
         assert [labels for name, labels in samples if name == "process_open_fds"] == [(("pid", str(os.getpid())),)]
-        metrics.finished(call("/x", found=True), 200, 0.001)
+        metrics.count(READ, 200, 0.001)
 
         async def published() -> bool:
             return total(await read(address), "2xx") == 7

@@ -47,6 +47,7 @@ class Batcher(Generic[Item, Result]):
         self._waiting: deque[_Waiting[Item, Result]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def submit(self, item: Item) -> Result:
         """Run an item, alone or in a batch, and return its result.
@@ -61,7 +62,10 @@ class Batcher(Generic[Item, Result]):
         """Return a future of what `submit` returns; raises `UnavailableError` when the queue is full."""
         if len(self._waiting) >= MAX_WAITING:
             raise _queue_is_full()
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            # Each question for it is a system call, until Python 3.12.
+            loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         waiting = (item, future, loop.time() + self._wait_seconds)
         self._waiting.append(waiting)

@@ -94,7 +94,7 @@ def log_request(call: Call, status: int, seconds: float) -> None:
     app = call.principal.app
     _log_event(
         _Request(
-            call.request_id,
+            call.client.request_id,
             call.scope["method"],
             call.endpoint.path if call.endpoint else None,
             status,
@@ -140,7 +140,8 @@ class _Lines:
     def hold(self, event: _Request) -> None:
         """Write a request's line with the next ones."""
         self._held.append(event)
-        self.flush()
+        if self._due is None or self._due.is_closed():
+            self.flush()
 
     def write(self, line: bytes) -> None:
         self._held.append(line)

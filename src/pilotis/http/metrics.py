@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import msgspec
 
 from pilotis.http.api.endpoint import Endpoint
-from pilotis.http.api.request import Call
 from pilotis.kit.metrics import BUCKETS, Counter, Gauge, Histogram, Labels, Metric, Numbers
 
 
@@ -64,10 +63,6 @@ class Metrics:
         self.declared: Sequence[Metric] = (self._attempts, self._seconds, *declared)
         self._routes: dict[Endpoint | None, _Route] = {}
         self._areas: dict[str, list[int]] = {}
-
-    def finished(self, call: Call, status: int, seconds: float) -> None:
-        """Count a request."""
-        self.count(call.endpoint, status, seconds)
 
     def count(self, endpoint: Endpoint | None, status: int, seconds: float) -> None:
         """Count a request of a route. Unknown paths share one series, so that clients cannot create labels.

@@ -6,8 +6,6 @@ import asyncio
 from urllib.parse import unquote
 from uuid import UUID
 
-import msgspec
-
 from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
 from pilotis.data.rows.keyed import KeyedRows, KeyIncompleteError
@@ -67,6 +65,7 @@ from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
 from pilotis.kit import json, origin
 from pilotis.kit.errors import QueryTimeoutError, RateLimitedError
+from pilotis.kit.ids import known_uuid
 from pilotis.members.administration.service import MemberNotFoundError
 
 READ = public(scope="rows:read")
@@ -116,7 +115,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
 
     def begin_page(self, call: Call, table_id: str, query: Page) -> Prepared | OnceKnown | None:
         """Prepare the usual answer of `page`."""
-        return self._rows.begin_page(call.principal, msgspec.convert(table_id, UUID), query)
+        return self._rows.begin_page(call.principal, known_uuid(table_id), query)
 
     @post(
         "/v1/public/tables/:table_id/data/upsert",
@@ -164,7 +163,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         """Prepare the usual answer of `read`."""
         if query.fields is not None or query.expand is not None:
             return None
-        return self._rows.begin_read(call.principal, msgspec.convert(table_id, UUID), row_id)
+        return self._rows.begin_read(call.principal, known_uuid(table_id), row_id)
 
     @post(
         _ROWS,
@@ -196,7 +195,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         """Prepare the usual answer of `create`."""
         token = origin.begin(call.request_id, _ROWS)
         try:
-            return self._rows.begin_create(call.principal, msgspec.convert(table_id, UUID), body.data)
+            return self._rows.begin_create(call.principal, known_uuid(table_id), body.data)
         finally:
             origin.end(token)
 
@@ -230,7 +229,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
 
     def begin_query(self, call: Call, table_id: str, body: Query) -> Prepared | None:
         """Prepare the usual answer of `query`."""
-        prepared = self._rows.begin_query(call.principal, msgspec.convert(table_id, UUID), body)
+        prepared = self._rows.begin_query(call.principal, known_uuid(table_id), body)
         if prepared is None:
             return None
         begin, finish = prepared

@@ -566,7 +566,10 @@ def _ended(error: Exception) -> asyncio.Future[Any]:
 
 def _found(ended: asyncio.Future[str | None]) -> bytes:
     """Return the row that was read; raises `StartOverError` if its table has changed."""
-    text = _or_start_over(ended)
+    try:
+        text = ended.result()
+    except asyncpg.PostgresError:
+        raise StartOverError from None
     if text is None:
         raise RowNotFoundError
     return text.encode()

@@ -755,8 +755,9 @@ class PreparedTable:
         return [found[offset] for offset in offsets]
 
     async def _read(self, statements: Statements, row_ids: Sequence[str]) -> Sequence[str | None]:
-        rows = await self._database.fetch(statements.select_many, row_ids, tenant=self.schema.app_id)
-        found = {row["id"]: row["item"] for row in rows}
+        ids = f"{{{','.join(row_ids)}}}"
+        rows = await self._database.fetch(statements.select_many, ids, tenant=self.schema.app_id)
+        found: dict[str, str] = {row[0]: row[1] for row in rows}
         return [found.get(row_id) for row_id in row_ids]
 
 

@@ -188,9 +188,10 @@ class Application:
         lines = lines_of(self._cors.answer(None, None))
         return DirectRoutes(self.endpoints, self, self._bounds, lines, is_area)
 
-    def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
-        """Return the app of a key, if it is known without asking the database."""
-        return self._authenticator.known_public_key(key, origin)
+    @property
+    def known_public_key(self) -> Callable[[str, str | None], AppInfo | None]:
+        """What returns the app of a key for pages of an origin, if it is known without asking the database."""
+        return self._authenticator.known_public_key
 
     def known_member(self, app: AppInfo, token: str) -> AppMember | None:
         """Return the member of an access token of the app, whose session was not checked; None for any other token."""
@@ -215,9 +216,10 @@ class Application:
         if app is not None and app.exceeded is not None:
             raise QuotaExceededError(app.exceeded)
 
-    def finished(self, call: Call, status: int, seconds: float) -> None:
-        """Record an answered request."""
-        self._finished(call, status, seconds)
+    @property
+    def finished(self) -> Finished:
+        """What records an answered request by its status, and the seconds that it took."""
+        return self._finished
 
     async def resume(self, call: Call, begun: float, outcome: Outcome, send: Send) -> None:
         """Answer a call that was begun directly, and ended with an outcome, by the usual path."""

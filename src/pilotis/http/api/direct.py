@@ -13,6 +13,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from pilotis.http.api import binding
 from pilotis.http.api.capabilities import HEADER
 from pilotis.http.api.endpoint import Endpoint
@@ -69,7 +71,7 @@ DirectHandler: TypeAlias = "Callable[..., Prepared | OnceKnown | None]"
 _Begun: TypeAlias = tuple[asyncio.Future[Any], Callable[[asyncio.Future[Any]], bytes]]
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """The route of a request: its endpoint, the header lines of its answers, the path's values and the query string.
 
     `scope` is as much of the request's as the call of a direct answer has.
@@ -82,7 +84,7 @@ class Found(NamedTuple):
     query_string: bytes
 
 
-class Started(NamedTuple):
+class Started(msgspec.Struct, frozen=True):
     """A request that is being answered."""
 
     found: Found
@@ -104,8 +106,9 @@ class Server(Protocol):
 
     in_flight: int
 
-    def known_public_key(self, key: str, origin: str | None) -> AppInfo | None:
-        """Return the app of a key, if it is known without asking the database."""
+    @property
+    def known_public_key(self) -> Callable[[str, str | None], AppInfo | None]:
+        """What returns the app of a key for pages of an origin, if it is known without asking the database."""
 
     def known_member(self, app: AppInfo, token: str) -> AppMember | None:
         """Return the member of an access token of the app, whose session was not checked; None for any other token."""
@@ -116,15 +119,16 @@ class Server(Protocol):
     def may_run(self, call: Call, endpoint: Endpoint) -> bool:
         """Return whether no rate limit counts the call, and there is room for what it stores."""
 
-    def finished(self, call: Call, status: int, seconds: float) -> None:
-        """Record an answered request."""
+    @property
+    def finished(self) -> Callable[[Call, int, float], None]:
+        """What records an answered request by its status, and the seconds that it took."""
 
     def resume(self, call: Call, begun: float, outcome: Outcome, send: Send) -> Awaitable[None]:
         """Answer a call by the usual path."""
 
 
 class _Route(NamedTuple):
-    pattern: re.Pattern[bytes]
+    pattern: re.Pattern[str]
     endpoint: Endpoint
     lines: bytes
     scope: Scope
@@ -142,29 +146,31 @@ class DirectRoutes:
         is_area: Callable[[bytes], bool],
     ) -> None:
         self._server = server
+        self._known_public_key, self._finished = server.known_public_key, server.finished
         self._bounds = bounds
         self._is_area = is_area
-        self._routes: dict[bytes, list[_Route]] = {}
+        # By method and number of slashes: few patterns are tried for a request, most often one.
+        self._routes: dict[tuple[bytes, int], list[_Route]] = {}
         for endpoint in endpoints:
             if endpoint.direct is not None:
                 assert endpoint.cors == "public"
-                pattern = re.compile(_PARAMETER.sub(_UUID, endpoint.path).encode())
+                pattern = re.compile(_PARAMETER.sub(_UUID, endpoint.path))
                 route = _Route(pattern, endpoint, cors_lines, {"type": "http", "method": endpoint.method})
-                self._routes.setdefault(endpoint.method.encode(), []).append(route)
+                self._routes.setdefault((endpoint.method.encode(), endpoint.path.count("/")), []).append(route)
 
     def find(self, method: bytes, target: bytes) -> Found | None:
         """Return the route of a request, if it may be answered directly."""
-        routes = self._routes.get(method)
+        target_path, _, query_string = target.partition(b"?")
+        routes = self._routes.get((method, target_path.count(b"/")))
         if routes is None:
             return None
-        path, _, query_string = target.partition(b"?")
+        path = target_path.decode("latin-1")
         for pattern, endpoint, lines, scope in routes:
             match = pattern.fullmatch(path)
             if match is not None:
                 if query_string and endpoint.query is None:
                     return None
-                values = [value.decode() for value in match.groups()]
-                return Found(endpoint, lines, scope, values, query_string)
+                return Found(endpoint, lines, scope, match.groups(), query_string)
         return None
 
     def begin(self, found: Found, headers: Mapping[bytes, bytes], address: str, body: bytes) -> Started | None:
@@ -179,7 +185,8 @@ class DirectRoutes:
             or self._is_area(host)
         ):
             return None
-        app = self._server.known_public_key(key.decode("latin-1"), _text(headers, b"origin"))
+        origin = headers.get(b"origin")
+        app = self._known_public_key(key.decode("latin-1"), None if origin is None else origin.decode("latin-1"))
         if app is None:
             return None
         endpoint, token = found.endpoint, None
@@ -238,7 +245,7 @@ class DirectRoutes:
 
     def sent(self, started: Started) -> None:
         """Record a request whose answer was sent."""
-        self._server.finished(started.call, started.found.endpoint.status, time.perf_counter() - started.begun)
+        self._finished(started.call, started.found.endpoint.status, time.perf_counter() - started.begun)
 
     def resumed(self, started: Started, outcome: Outcome) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """Return the ASGI application that answers a request by the usual path."""
@@ -320,11 +327,6 @@ def _ignore(ended: asyncio.Future[Any]) -> None:
 async def _disconnected() -> Message:
     """Receive nothing: the body of the request was taken."""
     return {"type": "http.disconnect"}
-
-
-def _text(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
-    value = headers.get(name)
-    return None if value is None else value.decode("latin-1")
 
 
 def lines_of(cors: Sequence[tuple[bytes, bytes]]) -> bytes:

@@ -427,18 +427,15 @@ def app_of(principal: Principal) -> AppInfo:
     return principal.app
 
 
-class Client:
+class Client(msgspec.Struct, eq=False):
     """Where a call comes from: the client's address and the request's id. Services take it instead of the request.
 
     `standing` is the client's standing with the last rate limit that counted it; the answer, also an error, reports it.
     """
 
-    __slots__ = ("address", "request_id", "standing")
-
-    def __init__(self, address: str, request_id: str) -> None:
-        self.address = address
-        self.request_id = request_id
-        self.standing: Standing | None = None
+    address: str
+    request_id: str
+    standing: Standing | None = None
 
 
 class Actor(msgspec.Struct, frozen=True):

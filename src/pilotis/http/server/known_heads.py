@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 MAX_BYTES = 64 * 1024
 """Larger requests are parsed."""
@@ -20,14 +21,14 @@ _REQUEST_LINE = re.compile(rb"(GET|POST|PUT|PATCH|DELETE|OPTIONS) (/(?!/)[\w.~%&
 _CHANGING = frozenset({b"x-request-id", b"traceparent"})
 
 
-class Known(NamedTuple):
+class Known(msgspec.Struct, frozen=True):
     """What is known of header lines: the headers by lower-case name, and the size of the body that they announce."""
 
     headers: Mapping[bytes, bytes]
     body_size: int
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True):
     """A whole request."""
 
     method: bytes

@@ -230,7 +230,8 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.server_state.total_requests += 1
         if not self.transport.is_closing():
-            self.flow.resume_reading()
+            if self.flow.read_paused:
+                self.flow.resume_reading()
             self._wait_at_most(self.timeout_keep_alive)
 
     def timeout_keep_alive_handler(self) -> None:
@@ -266,9 +267,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _answer_known(self, data: bytes) -> bool:
         """Begin the request that these bytes are, if its head is known; return False to parse them."""
-        if self.known_heads is None or self._is_busy:
-            return False
-        request = self.known_heads.read(data)
+        request = None if self.known_heads is None or self._is_busy else self.known_heads.read(data)
         if request is None:
             return False
         found = self.direct.find(request.method, request.target) if self.direct is not None else None
@@ -341,7 +340,10 @@ class HttpProtocol(HttpToolsProtocol):
         exchange.response_complete = True
         if not self.transport.is_closing():
             head = direct_head(found.endpoint.status, self.server_state.default_headers)
-            lines = b"content-length: %d\r\nx-request-id: %b\r\n" % (len(answer), started.call.request_id.encode())
+            lines = b"content-length: %d\r\nx-request-id: %b\r\n" % (
+                len(answer),
+                started.call.client.request_id.encode(),
+            )
             end = b"\r\n" if exchange.keep_alive else b"connection: close\r\n\r\n"
             self.transport.write(b"".join((head, found.lines, lines, end, answer)))
             if not exchange.keep_alive:
