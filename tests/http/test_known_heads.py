@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotis.http.server.known_heads import KnownHeads, Request
+from pilotis.http.server.known_heads import KnownHeads, Request, asker_of
 from pilotis.http.server.protocol import HttpProtocol, protocol_for
 from pilotis.limits import Limits
 from tests.http.bare import serving
@@ -45,7 +45,8 @@ class Parsed:
 
     def on_message_complete(self) -> None:
         assert self._parser.should_keep_alive()
-        self.requests.append(Request(self._parser.get_method(), self._url, dict(self._headers), self._body))
+        headers = dict(self._headers)
+        self.requests.append(Request(self._parser.get_method(), self._url, headers, asker_of(headers), self._body))
 
 
 def knowing(*whole: bytes) -> KnownHeads:

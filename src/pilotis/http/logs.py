@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import BinaryIO, TextIO, cast
@@ -44,8 +45,9 @@ def configure(format_: str, level: str, stream: TextIO | None = None) -> None:
         *rendering,
     ]
     lines = None if text else _Lines(stream.buffer)
-    global _lines
+    global _lines, _hold
     _lines = lines if _LEVELS[level] <= logging.INFO else None
+    _hold = _lines.hold if _lines else _log_at_once
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
@@ -92,13 +94,13 @@ class _Request(msgspec.Struct):
 def log_request(call: Call, status: int, seconds: float) -> None:
     """Log a finished request: the route, never the query string or a header."""
     app = call.principal.app
-    _log_event(
+    _hold(
         _Request(
             call.client.request_id,
             call.scope["method"],
             call.endpoint.path if call.endpoint else None,
             status,
-            round(seconds * 1000, 2),
+            int(seconds * 100_000) / 100,
             app.app_id if app else None,
             call.principal.kind,
             datetime.now(UTC),
@@ -108,18 +110,13 @@ def log_request(call: Call, status: int, seconds: float) -> None:
 
 def log_area_request(request_id: str, status: int, seconds: float) -> None:
     """Log a GET request to a host without routes and credentials that was answered from a cache."""
-    _log_event(
-        _Request(request_id, "GET", None, status, round(seconds * 1000, 2), None, "anonymous", datetime.now(UTC))
-    )
+    ms = int(seconds * 100_000) / 100
+    _hold(_Request(request_id, "GET", None, status, ms, None, "anonymous", datetime.now(UTC)))
 
 
-def _log_event(event: _Request) -> None:
-    if _lines:
-        # structlog's processors would take as long as authentication and binding together.
-        _lines.hold(event)
-    else:
-        fields = msgspec.to_builtins(event)
-        _log.info(fields.pop("event"), **{name: value for name, value in fields.items() if name not in _OWN})
+def _log_at_once(event: _Request) -> None:
+    fields = msgspec.to_builtins(event)
+    _log.info(fields.pop("event"), **{name: value for name, value in fields.items() if name not in _OWN})
 
 
 _OWN = {"level", "timestamp"}
@@ -174,6 +171,8 @@ class _Lines:
 
 _log = structlog.get_logger("pilotis.request")
 _lines: _Lines | None = None
+# structlog's processors would take as long as authentication and binding together.
+_hold: Callable[[_Request], None] = _log_at_once
 
 
 class _Bridge(logging.Handler):

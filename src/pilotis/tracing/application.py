@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import random
 from typing import Any
 
+import msgspec
+
 from pilotis.http.api.application import CLIENT_CLOSED, Application
 from pilotis.http.api.cors import Headers
 from pilotis.http.api.direct import DirectRoutes, Found, Outcome, Started, lines_of
 from pilotis.http.api.principals import Principal
 from pilotis.http.api.request import Call, Receive, Scope, Send, request_id_of
 from pilotis.http.replies.reply import Reply
+from pilotis.http.server.known_heads import Request
 from pilotis.tracing.recorder import CURRENT, Active, Recorder
 
 _PARENT, _ID = b"traceparent", b"x-request-id"
@@ -83,16 +86,17 @@ class _TracedRoutes(DirectRoutes):
         self._recorder = recorder
         self._traced: dict[Call, Active] = {}
 
-    def begin(self, found: Found, headers: Mapping[bytes, bytes], address: str, body: bytes) -> Started | None:
+    def begin(self, found: Found, request: Request, address: str) -> Started | None:
         """Begin the answer to a request."""
-        active = None
+        active, headers = None, request.headers
         # What most requests pass: `request` would decide the same.
         if _PARENT in headers or random() < self._recorder.ratio:  # noqa: S311
             active = self._recorder.chosen(found.endpoint.method, headers.get(_PARENT), _given_id(headers))
         if active is None:
-            return super().begin(found, headers, address, body)
+            return super().begin(found, request, address)
+        named = {**headers, _ID: active.request_id.encode()}
         with active.being_worked_for():
-            started = super().begin(found, {**headers, _ID: active.request_id.encode()}, address, body)
+            started = super().begin(found, msgspec.structs.replace(request, headers=named), address)
         if started is None:
             self._recorder.discard(active)
         else:

@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from pilotis.http.api import binding
-from pilotis.http.api.capabilities import HEADER
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.principals import AppInfo, AppMember, Client, MemberInfo, Presumption, PublicClient
 from pilotis.http.api.request import Call, Message, Receive, Scope, Send, ServerBounds, bearer_of, request_id_of
 from pilotis.http.in_flight import UNCOUNTED_BYTES
 from pilotis.http.replies.reply import Reply
+from pilotis.http.server.known_heads import Request
 from pilotis.http.server.single_write import header_lines
 from pilotis.kit.errors import PilotisError
 
@@ -30,18 +30,6 @@ MAX_BODY_BYTES = UNCOUNTED_BYTES
 
 _UUID = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 _PARAMETER = re.compile(r":\w+")
-# With one of these the principal is another one, the body arrives in parts, or the request is repeated.
-_SPECIAL = frozenset(
-    {
-        b"expect",
-        b"idempotency-key",
-        b"transfer-encoding",
-        b"upgrade",
-        b"x-act-as",
-        b"x-app-id",
-        HEADER,
-    }
-)
 _JSON = b"application/json"
 
 
@@ -173,33 +161,26 @@ class DirectRoutes:
                 return Found(endpoint, lines, scope, match.groups(), query_string)
         return None
 
-    def begin(self, found: Found, headers: Mapping[bytes, bytes], address: str, body: bytes) -> Started | None:
+    def begin(self, found: Found, request: Request, address: str) -> Started | None:
         """Begin the answer to a whole request, none of whose headers comes twice; None if the usual path must."""
         started = time.perf_counter()
-        host, key = headers.get(b"host"), headers.get(b"x-public-key")
-        if (
-            host is None
-            or key is None
-            or not _SPECIAL.isdisjoint(headers)
-            or address in self._bounds.trusted_proxies
-            or self._is_area(host)
-        ):
+        asker, headers = request.asker, request.headers
+        if asker is None or address in self._bounds.trusted_proxies or self._is_area(asker.host):
             return None
-        origin = headers.get(b"origin")
-        app = self._known_public_key(key.decode("latin-1"), None if origin is None else origin.decode("latin-1"))
+        app = self._known_public_key(asker.key, asker.origin)
         if app is None:
             return None
         endpoint, token = found.endpoint, None
         call = Call(found.scope, _disconnected, Client(address, request_id_of(headers)), headers, self._bounds)
         call.principal, call.endpoint = PublicClient(app), endpoint
         try:
-            if b"authorization" in headers:
+            if asker.has_token:
                 token = bearer_of(headers)
                 member = self._server.known_member(app, token) if token else None
                 if member is None:
                     return None
                 call.principal = member
-            prepared = self._prepared(found, call, body) if self._server.may_run(call, endpoint) else None
+            prepared = self._prepared(found, call, request) if self._server.may_run(call, endpoint) else None
             if prepared is None:
                 return None
             if token is None:
@@ -215,7 +196,7 @@ class DirectRoutes:
         self._server.in_flight += 1
         return Started(found, call, started, *begun)
 
-    def _prepared(self, found: Found, call: Call, body: bytes) -> Prepared | OnceKnown | None:
+    def _prepared(self, found: Found, call: Call, request: Request) -> Prepared | OnceKnown | None:
         endpoint = found.endpoint
         assert endpoint.direct is not None
         handler: DirectHandler = endpoint.direct
@@ -223,13 +204,13 @@ class DirectRoutes:
             text, type_ = found.query_string, endpoint.query
             return handler(call, *found.values, binding.query(type_, text) if text else binding.no_query(type_))
         if endpoint.body is None:
-            return handler(call, *found.values) if not body else None
+            return handler(call, *found.values) if not request.body else None
         limits = call.limits
-        if len(body) > (limits.body_bytes if endpoint.rows else limits.query_bytes):
+        if len(request.body) > (limits.body_bytes if endpoint.rows else limits.query_bytes):
             return None
-        if call.headers.get(b"content-type", _JSON) != _JSON:
+        if request.headers.get(b"content-type", _JSON) != _JSON:
             return None
-        return handler(call, *found.values, binding.decoded(endpoint, body, limits))
+        return handler(call, *found.values, binding.decoded(endpoint, request.body, limits))
 
     def end(self, started: Started) -> bytes | Outcome:
         """Return the body of the answer, or the outcome with which the usual path must continue."""

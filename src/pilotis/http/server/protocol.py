@@ -22,7 +22,7 @@ from pilotis.http.api.direct import MAX_BODY_BYTES, DirectRoutes, Found, Outcome
 from pilotis.http.api.request import ANSWERING, request_id_of
 from pilotis.http.replies import errors
 from pilotis.http.server.cached_answers import CachedAnswers
-from pilotis.http.server.known_heads import MAX_BYTES, KnownHeads, Request
+from pilotis.http.server.known_heads import MAX_BYTES, KnownHeads, Request, asker_of
 from pilotis.http.server.single_write import direct_head
 from pilotis.kit.errors import BadRequestError, PilotisError
 from pilotis.kit.ids import uuid7_text
@@ -191,8 +191,9 @@ class HttpProtocol(HttpToolsProtocol):
         if self._upgrade_refused or self._is_answered:
             return
         if self._found is not None:
-            request = Request(self.parser.get_method(), self.url, dict(self.headers), self._body)
-            if len(request.headers) == len(self.headers) and self._begin_directly(self._found, request):
+            headers = dict(self.headers)
+            request = Request(self.parser.get_method(), self.url, headers, asker_of(headers), self._body)
+            if len(headers) == len(self.headers) and self._begin_directly(self._found, request):
                 self._keep(request)
                 return
             self._begin_usually()
@@ -201,7 +202,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         headers = dict(self.headers)
         if len(headers) == len(self.headers) and _UNUSUAL.isdisjoint(headers):
-            self._keep(Request(self.parser.get_method(), self.url, headers, b""))
+            self._keep(Request(self.parser.get_method(), self.url, headers, asker_of(headers), b""))
 
     def new_pace(self) -> Pace:
         """Return the `Pace` of a transfer on this connection."""
@@ -232,7 +233,9 @@ class HttpProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             if self.flow.read_paused:
                 self.flow.resume_reading()
-            self._wait_at_most(self.timeout_keep_alive)
+            self._due = self.loop.time() + self.timeout_keep_alive
+            if self._due < self._timer_at or self.timeout_keep_alive_task is None:
+                self._wait_at_most(self.timeout_keep_alive)
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection that was idle for too long, unless the client is waiting for us."""
@@ -315,7 +318,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin the answer to a whole request; return False if it must be answered the usual way."""
         assert self.direct is not None
         address = self.client[0] if self.client else ""
-        started = self.direct.begin(found, request.headers, address, request.body)
+        started = self.direct.begin(found, request, address)
         if started is None:
             return False
         self._found = self._pace = None
@@ -423,7 +426,7 @@ class HttpProtocol(HttpToolsProtocol):
         headers = dict(self.headers)
         if len(headers) < len(self.headers) or not _NOT_CACHED.isdisjoint(headers):
             return False
-        request = Request(b"GET", self.url, headers, b"")
+        request = Request(b"GET", self.url, headers, asker_of(headers), b"")
         if not self._send(answers, request):
             return False
         self._has_answered = True
