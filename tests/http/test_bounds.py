@@ -220,4 +220,4 @@ async def test_a_reader_who_takes_nothing_of_a_file_is_let_go(tmp_path: Path):
 
 
 def test_the_keys_of_cached_answers_count():
-    assert _key_size((b"host", b"/path", b"a" * 60_000)) == 60_009
+    assert _key_size((b"host", b"/path?" + b"a" * 60_000)) == 60_010

@@ -182,7 +182,7 @@ class Delivery:
         # The validity of a variant depends on more than its file.
         if is_public and not query.is_variant:
             known = (row.storage_id, row.file_id, row.version)
-            still_valid = functools.partial(self._still_public.submit, known)
+            still_valid = functools.partial(self._still_public.begin, known)
         return Reply(body, answer.status, headers, row.mime_type.encode("latin-1"), still_valid)
 
     async def _require_reader(self, request: RequestHead, row: LinkedFile, query: LinkQuery) -> str:

@@ -32,7 +32,7 @@ class TracedApplication(Application):
     def direct(self, is_area: Callable[[bytes], bool]) -> DirectRoutes:
         """Return the routes that need no task."""
         lines = lines_of(self._cors.answer(None, None))
-        return _TracedRoutes(self._recorder, self.endpoints, self, self._bounds, lines, is_area)
+        return _TracedRoutes(self._recorder, self.endpoints, self, self._bounds, lines, is_area, self._ready)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, answer: Any) -> None:
         headers = dict(scope["headers"])

@@ -186,7 +186,7 @@ class Application:
     def direct(self, is_area: Callable[[bytes], bool]) -> DirectRoutes:
         """Return the routes that need no task; `is_area` tells whether a `Host` header names an area."""
         lines = lines_of(self._cors.answer(None, None))
-        return DirectRoutes(self.endpoints, self, self._bounds, lines, is_area)
+        return DirectRoutes(self.endpoints, self, self._bounds, lines, is_area, self._ready)
 
     @property
     def known_public_key(self) -> Callable[[str, str | None], AppInfo | None]:

@@ -1,5 +1,7 @@
 """Direct answers: the usual requests of the busiest routes, begun and ended by callbacks, without a task.
 
+These are answers of the response cache, which are only confirmed, and those of direct handlers.
+
 A route has a direct handler if its endpoint names one (`direct`). It is called for a request by HTTP/1.1 with a small
 body and a public key, alone or with a member's token. It returns what begins the answer, or None; then the route's
 handler answers. So every other case, and above all every error in a request, has one implementation: the handler.
@@ -22,6 +24,7 @@ from pilotis.http.api.request import Call, Message, Receive, Scope, Send, Server
 from pilotis.http.in_flight import UNCOUNTED_BYTES
 from pilotis.http.replies.reply import Reply
 from pilotis.http.server.known_heads import Request
+from pilotis.http.server.response_cache import ReadyAnswer, ReadyAnswers
 from pilotis.http.server.single_write import header_lines
 from pilotis.kit.errors import PilotisError
 
@@ -31,6 +34,7 @@ MAX_BODY_BYTES = UNCOUNTED_BYTES
 _UUID = "([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 _PARAMETER = re.compile(r":\w+")
 _JSON = b"application/json"
+_GET: Scope = {"type": "http", "method": "GET"}
 
 
 class StartOverError(Exception):
@@ -62,14 +66,15 @@ _Begun: TypeAlias = tuple[asyncio.Future[Any], Callable[[asyncio.Future[Any]], b
 class Found(msgspec.Struct, frozen=True):
     """The route of a request: its endpoint, the header lines of its answers, the path's values and the query string.
 
-    `scope` is as much of the request's as the call of a direct answer has.
+    `scope` is as much of the request's as the call of a direct answer has; `ready` is the answer, if it is cached.
     """
 
     endpoint: Endpoint
     lines: bytes
     scope: Scope
-    values: Sequence[str]
-    query_string: bytes
+    values: Sequence[str] = ()
+    query_string: bytes = b""
+    ready: ReadyAnswer | None = None
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -123,7 +128,10 @@ class _Route(NamedTuple):
 
 
 class DirectRoutes:
-    """The routes with direct handlers. `is_area` tells whether a `Host` header names an area of its own."""
+    """The routes with direct handlers, and cached answers.
+
+    `is_area` tells whether a `Host` header names an area of its own.
+    """
 
     def __init__(
         self,
@@ -132,8 +140,10 @@ class DirectRoutes:
         bounds: ServerBounds,
         cors_lines: bytes,
         is_area: Callable[[bytes], bool],
+        ready: ReadyAnswers,
     ) -> None:
         self._server = server
+        self._ready = ready
         self._known_public_key, self._finished = server.known_public_key, server.finished
         self._bounds = bounds
         self._is_area = is_area
@@ -161,9 +171,16 @@ class DirectRoutes:
                 return Found(endpoint, lines, scope, match.groups(), query_string)
         return None
 
+    def find_ready(self, request: Request) -> Found | None:
+        """Return the route of a whole request whose answer is cached."""
+        answer = self._ready.of(request)
+        return None if answer is None else Found(answer.endpoint, answer.lines, _GET, ready=answer)
+
     def begin(self, found: Found, request: Request, address: str) -> Started | None:
         """Begin the answer to a whole request, none of whose headers comes twice; None if the usual path must."""
         started = time.perf_counter()
+        if found.ready is not None:
+            return self._begin_check(found, found.ready, request, address, started)
         asker, headers = request.asker, request.headers
         if asker is None or address in self._bounds.trusted_proxies or self._is_area(asker.host):
             return None
@@ -195,6 +212,29 @@ class DirectRoutes:
             return None
         self._server.in_flight += 1
         return Started(found, call, started, *begun)
+
+    def _begin_check(
+        self, found: Found, answer: ReadyAnswer, request: Request, address: str, started: float
+    ) -> Started | None:
+        """Begin to confirm a cached answer."""
+        host = request.headers.get(b"host")
+        if host is None or address in self._bounds.trusted_proxies or self._is_area(host):
+            return None
+        client = Client(address, request_id_of(request.headers))
+        call = Call(found.scope, _disconnected, client, request.headers, self._bounds)
+        call.endpoint = found.endpoint
+
+        def finish(ended: asyncio.Future[bool]) -> bytes:
+            if not self._ready.check(request, answer, ended):
+                raise StartOverError
+            return answer.body
+
+        try:
+            future = asyncio.ensure_future(answer.still_valid())
+        except PilotisError:
+            return None
+        self._server.in_flight += 1
+        return Started(found, call, started, future, finish)
 
     def _prepared(self, found: Found, call: Call, request: Request) -> Prepared | OnceKnown | None:
         endpoint = found.endpoint

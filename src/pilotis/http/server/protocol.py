@@ -273,7 +273,9 @@ class HttpProtocol(HttpToolsProtocol):
         request = None if self.known_heads is None or self._is_busy else self.known_heads.read(data)
         if request is None:
             return False
-        found = self.direct.find(request.method, request.target) if self.direct is not None else None
+        direct, found = self.direct, None
+        if direct is not None:
+            found = direct.find(request.method, request.target) or direct.find_ready(request)
         if found is not None and self._begin_directly(found, request):
             return True
         answers = self.cached_answers

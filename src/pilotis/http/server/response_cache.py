@@ -6,6 +6,7 @@ changes on any node, and no stale answer is sent. A hit saves routing, decoding,
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
@@ -14,6 +15,7 @@ from pilotis.http.api.cors import Headers
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
+from pilotis.http.server.known_heads import Request
 from pilotis.http.server.single_write import header_lines
 
 MAX_BODY_BYTES = 64 << 10
@@ -33,11 +35,13 @@ _SPECIAL = frozenset(
         b"transfer-encoding",
     }
 )
-_Key: TypeAlias = tuple[bytes | None, bytes, bytes]
+# Each answer has its own.
+_OWN = frozenset({b"content-length", b"x-request-id"})
+_Key: TypeAlias = tuple[bytes | None, bytes]
 
 
 class ReadyAnswer(NamedTuple):
-    """A complete answer with status 200: its header lines without the request id, and its body."""
+    """A complete answer with status 200: its header lines without its length and the request id, and its body."""
 
     endpoint: Endpoint
     lines: bytes
@@ -46,7 +50,7 @@ class ReadyAnswer(NamedTuple):
 
     def lines_for(self, request_id: str) -> bytes:
         """Return all header lines; a request id contains no control characters."""
-        return b"%bx-request-id: %b\r\n" % (self.lines, request_id.encode())
+        return b"%bcontent-length: %d\r\nx-request-id: %b\r\n" % (self.lines, len(self.body), request_id.encode())
 
     @property
     def size(self) -> int:
@@ -70,14 +74,26 @@ class ReadyAnswers:
         answer = self._answers.get(key)
         if answer is None:
             return None
-        still_valid = await answer.still_valid()
+        return answer if self._checked(key, answer, await answer.still_valid()) else None
+
+    def of(self, request: Request) -> ReadyAnswer | None:
+        """Return the answer to a whole request, if it is cached; `check` tells whether it may be sent."""
+        if not self._answers or request.method != b"GET" or not _SPECIAL.isdisjoint(request.headers):
+            return None
+        return self._answers.get((request.headers.get(b"host"), request.target))
+
+    def check(self, request: Request, answer: ReadyAnswer, ended: asyncio.Future[bool]) -> bool:
+        """Return whether the answer to the request may be sent, by the ended future of its `still_valid`."""
+        return self._checked((request.headers.get(b"host"), request.target), answer, ended.result())
+
+    def _checked(self, key: _Key, answer: ReadyAnswer, still_valid: bool) -> bool:
         # In the meantime it may have been evicted or replaced.
         if self._answers.get(key) is answer:
             if still_valid:
                 self._answers.move_to_end(key)
             else:
                 self._drop(key)
-        return answer if still_valid else None
+        return still_valid
 
     def keep(self, call: Call, reply: Reply, headers: Headers) -> None:
         """Cache the answer to a request, if it can be validated, is small, and depends on the URL alone."""
@@ -95,7 +111,7 @@ class ReadyAnswers:
         key = _key(call)
         if key in self._answers:
             self._drop(key)
-        lines = header_lines([header for header in headers if header[0] != b"x-request-id"])
+        lines = header_lines([header for header in headers if header[0] not in _OWN])
         self._answers[key] = answer = ReadyAnswer(endpoint, lines, body, reply.still_valid)
         self._size += answer.size + _key_size(key)
         while self._size > self._max_bytes:
@@ -106,9 +122,9 @@ class ReadyAnswers:
 
 
 def _key_size(key: _Key) -> int:
-    """Return the size of the key (host, path and query string) in bytes, which clients can choose."""
-    host, path, query_string = key
-    return len(host or b"") + len(path) + len(query_string)
+    """Return the size of the key (host and target) in bytes, which clients can choose."""
+    host, target = key
+    return len(host or b"") + len(target)
 
 
 def _is_plain(call: Call) -> bool:
@@ -116,4 +132,5 @@ def _is_plain(call: Call) -> bool:
 
 
 def _key(call: Call) -> _Key:
-    return call.headers.get(b"host"), call.scope["raw_path"], call.scope["query_string"]
+    path, query_string = call.scope["raw_path"], call.scope["query_string"]
+    return call.headers.get(b"host"), b"%b?%b" % (path, query_string) if query_string else path
