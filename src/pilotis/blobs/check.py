@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import http.client
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
@@ -68,7 +67,7 @@ async def check_direct_uploads(store: BlobStore, origin: str) -> list[str]:
             problems.append("The object store accepts presigned uploads that are longer than the signed size.")
         problems += await asyncio.to_thread(_cors_problems, ticket, origin)
         await store.delete([key])
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         problems.append(f"The address for direct uploads cannot be reached: {error}.")
     except BlobStoreUnavailableError as error:
         problems.append(f"{error.text} The store says: {cause(error)}")
@@ -96,7 +95,7 @@ async def copies_for_anybody(store: BlobStore, place: str, signer: Presigner) ->
             return False
         finally:
             await store.delete([secret, target])
-    except (OSError, http.client.HTTPException, StorageFullError) as error:
+    except (OSError, StorageFullError) as error:
         raise BlobStoreUnavailableError from error
 
 
@@ -118,7 +117,7 @@ async def _ignores_digests(store: BlobStore, signer: Presigner) -> bool:
     url = signer.sign("PUT", key, expires_seconds=60, headers=bound)
     try:
         status, _ = await asyncio.to_thread(send, "PUT", url, headers, _CONTENT)
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         raise BlobStoreUnavailableError from error
     if not 200 <= status < 300:
         return False
@@ -139,7 +138,13 @@ def send(method: str, url: str, headers: Mapping[str, str], body: bytes | None =
 def ask(
     method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> tuple[int, Mapping[str, str], bytes]:
-    """Send one request like `send`, and return up to 16 MiB of the response's body too."""
+    """Send one request like `send`, and return up to 16 MiB of the response's body too.
+
+    Raises `OSError` if there is no response, or none by HTTP.
+    """
+    # Few servers have an object store, and the modules take 0.7 MB.
+    import http.client
+
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=_SECONDS)
@@ -148,6 +153,8 @@ def ask(
         answer = connection.getresponse()
         content = answer.read(_MAX_ANSWER_BYTES)
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
+    except http.client.HTTPException as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error
     finally:
         connection.close()
 

@@ -7,9 +7,9 @@ ListMultipartUploads, AbortMultipartUpload and GetBucketLifecycleConfiguration i
 from __future__ import annotations
 
 import asyncio
-import http.client
 from collections.abc import AsyncGenerator
 from datetime import datetime
+from http import HTTPStatus
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -49,7 +49,7 @@ class MultipartUploads:
         marker: dict[str, str] = {}
         while True:
             status, text = await self._ask("GET", "", {"uploads": "", "prefix": self._prefix} | marker)
-            if status != http.client.OK:
+            if status != HTTPStatus.OK:
                 _log.warning("multipart uploads not listed", status=status, says=text[:500])
                 return
             page = _parsed(text)
@@ -69,13 +69,13 @@ class MultipartUploads:
     async def abort(self, upload: Unfinished) -> None:
         """Delete its parts; one that has ended meanwhile is no error. Raises `BlobStoreUnavailableError`."""
         status, text = await self._ask("DELETE", upload.key, {"uploadId": upload.upload_id})
-        if status >= http.client.BAD_REQUEST and status != http.client.NOT_FOUND:
+        if status >= HTTPStatus.BAD_REQUEST and status != HTTPStatus.NOT_FOUND:
             raise BlobStoreUnavailableError from OSError(f"{status} {text[:500]}")
 
     async def has_no_rule(self) -> bool:
         """Return whether the store says that the bucket has no lifecycle rule for them; False if it does not say."""
         status, text = await self._ask("GET", "", {"lifecycle": ""})
-        if status == http.client.OK:
+        if status == HTTPStatus.OK:
             return "AbortIncompleteMultipartUpload" not in text
         return "NoSuchLifecycleConfiguration" in text
 
@@ -91,9 +91,9 @@ class MultipartUploads:
         url = self._signer.sign(method, key, expires_seconds=_SECONDS_VALID, query=query)
         try:
             status, _, body = await asyncio.to_thread(ask, method, url, {})
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise BlobStoreUnavailableError from error
-        if status >= http.client.INTERNAL_SERVER_ERROR and status != http.client.NOT_IMPLEMENTED:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
             raise BlobStoreUnavailableError from OSError(f"{status} {body[:500].decode(errors='replace')}")
         return status, body.decode(errors="replace")
 

@@ -29,8 +29,9 @@ _UNUSED_SECONDS = 60.0
 # A process of PostgreSQL remembers each table that it has seen, and its statements are remembered on both sides: with
 # many apps that grows for as long as a connection lives. They end at different times, so as not to be opened together.
 _LIFE_SECONDS = (1500.0, 2100.0)
-# Background work runs some statements at the same time once in a while: it can open a connection for them.
-_FEW_STATEMENTS = 10
+# Background work runs some statements at the same time once in a while: it can open a connection for them. What runs
+# fewer than one a second can too.
+_FEW_STATEMENTS = 60
 # Holds the idle connections that are being examined.
 _EXAMINER = "pool"
 
