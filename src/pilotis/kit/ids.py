@@ -74,7 +74,7 @@ def uuid7_milliseconds(identifier: UUID) -> int:
 
 @functools.lru_cache(4096)
 def known_uuid(text: str) -> UUID:
-    """Return the `UUID` of a canonical text that many requests name, such as a table's, without parsing it anew."""
+    """Return the `UUID` of a canonical text that many requests name, such as a table's; it is parsed once."""
     return UUID(text)
 
 
