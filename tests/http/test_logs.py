@@ -5,6 +5,8 @@ import io
 import json
 import logging
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from pilotis.http.api.request import Call
 from pilotis.kit.errors import UnavailableError
 from tests.http.bare import application
 from tests.support import Server, assert_error
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct-horse-9f2c"
 ROW = "row-value-71ab"
@@ -199,3 +202,30 @@ async def test_threads_lose_no_lines_of_each_other() -> None:
     for name in ("thread 0", "thread 1", "loop"):
         own = [line for line in found if line.startswith(name)]
         assert own == [f"{name} {number}" for number in range(2000)]
+
+
+FORKED = """
+import asyncio, os, sys
+from pilotis.http import logs
+
+async def main() -> None:
+    logs.log_area_request("held", 200, 0.001)
+    if not os.fork():
+        asyncio._set_running_loop(None)
+        asyncio.run(child())
+        os._exit(0)
+    os.wait()
+    await asyncio.sleep(0.1)
+
+async def child() -> None:
+    logs.log_area_request("forked", 200, 0.001)
+    await asyncio.sleep(0.1)
+
+logs.configure("json", "info")
+asyncio.run(main())
+"""
+
+
+def test_a_forked_process_writes_its_own_lines_alone() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True, timeout=PATIENCE)
+    assert [json.loads(line)["request_id"] for line in ran.stderr.splitlines()] == ["forked", "held"]

@@ -125,13 +125,15 @@ _OWN = {"level", "timestamp"}
 class _Lines:
     """A stream that writes the lines of some milliseconds of an event loop together, those of other threads at once."""
 
+    _held: deque[bytes | _Request]
+    _due: asyncio.AbstractEventLoop | None
+
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._held: deque[bytes | _Request] = deque()
-        self._due: asyncio.AbstractEventLoop | None = None
-        self._renew_lock()
-        # The thread that holds the lock does not exist in a process that is forked meanwhile.
-        os.register_at_fork(after_in_child=self._renew_lock)
+        self._renew()
+        # In a process that is forked meanwhile there is neither the loop nor the thread that holds the lock, and the
+        # lines are the other one's.
+        os.register_at_fork(after_in_child=self._renew)
         atexit.register(self.write_held)
 
     def hold(self, event: _Request) -> None:
@@ -165,7 +167,8 @@ class _Lines:
                 self._stream.write(b"".join(lines))
                 self._stream.flush()
 
-    def _renew_lock(self) -> None:
+    def _renew(self) -> None:
+        self._held, self._due = deque(), None
         self._lock = threading.Lock()
 
 

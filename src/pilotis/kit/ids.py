@@ -33,7 +33,10 @@ def uuid7_text() -> str:
     global _last
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     _last = ticks = max(_last + 1, milliseconds << 12 | rest * 4096 // 1_000_000)
-    random = _numbers.pop() if _numbers else _random()
+    try:
+        random = _numbers.pop()
+    except IndexError:
+        random = _random()
     text = "%032x" % (ticks >> 12 << 80 | 7 << 76 | (ticks & 0xFFF) << 64 | 0b10 << 62 | random >> 2)
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
