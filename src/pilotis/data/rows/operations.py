@@ -244,7 +244,7 @@ def _new_row_denied() -> PilotisError:
     return new_row_denied(Action.CREATE)
 
 
-class NewRecord(NamedTuple):
+class NewRecord(msgspec.Struct, frozen=True):
     """A new row: its record, its fields, those hidden from its creator, and the member of its JSON that names it."""
 
     record: bytes

@@ -240,11 +240,12 @@ def visibility(
     values of encrypted columns. `found_by_condition` says that the request does not name the rows that it changes
     or deletes, so that only those which the caller may list may be found.
     """
-    if principal.may(action.role):
+    role = principal.role
+    if role is not None and role >= action.role:
         return everything(table, action, shows_creator=True)
     if is_open(table, member):
         # What folding would give, for the tables of most requests.
-        return everything(table, action, shows_creator=principal.role is not None)
+        return everything(table, action, shows_creator=role is not None)
     if table.rules is None and member is not None:
         own: Folded = True if action is Action.CREATE else {CREATOR_NAME: member.member_id}
         return Visibility(action, table, table, shows_creator=True, rule=own, readable=own)
@@ -255,7 +256,7 @@ def visibility(
         facts = member.member_id, member.is_guest, member.level, member.roles, claims, member.teams
     versions = frozenset((other.table_id, other.version) for other in tables.values())
     capabilities = frozenset(principal.capabilities.items()) if principal.capabilities else None
-    key = principal.role, action, facts, capabilities, found_by_condition, versions
+    key = role, action, facts, capabilities, found_by_condition, versions
     visible = known.get(key)
     if visible is None:
         visible = _under_rules(principal, table, action, member, tables, found_by_condition=found_by_condition)
