@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from tests.accepting import accepting
+
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -48,26 +50,8 @@ class Receiver:
         cls, answers: Mapping[str, Answer] | None = None, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
     ) -> AsyncIterator[Self]:
         receiver = cls(dict(answers or {}), scheme="https" if tls else "http")
-        tasks: set[asyncio.Task[None]] = set()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            tasks.add(task)
-            try:
-                await receiver._serve(reader, writer)
-            finally:
-                tasks.discard(task)
-
-        server = await asyncio.start_server(serve, host, 0, ssl=tls, limit=2**20)
-        receiver.port = server.sockets[0].getsockname()[1]
-        try:
+        async with accepting(receiver._serve, host, ssl=tls, limit=2**20) as receiver.port:
             yield receiver
-        finally:
-            server.close()
-            for task in list(tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
         return f"{self.scheme}://{host}:{self.port}{path}"

@@ -27,6 +27,7 @@ from pilotis.blobs.protocol import BlobStore, UploadTicket
 from pilotis.blobs.unfinished import NO_RULE
 from pilotis.kit import clock
 from pilotis.kit.errors import StorageFullError
+from tests.accepting import accepting
 from tests.blobs import swift
 from tests.blobs.conftest import opened
 from tests.blobs.support import MIB, content, hex_sha256, keys, put, read
@@ -271,10 +272,8 @@ async def answering(answer: bytes | None) -> AsyncIterator[tuple[str, list[bytes
                 await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    yield f"s3://{swift.BUCKET}?endpoint=http://127.0.0.1:{port}", seen
-    server.close()
+    async with accepting(handle) as port:
+        yield f"s3://{swift.BUCKET}?endpoint=http://127.0.0.1:{port}", seen
 
 
 def answer(status: str) -> bytes:

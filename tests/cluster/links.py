@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from tests.accepting import accepting
 from tests.database_proxy import DatabaseProxy, Direction, Statements, Streams
 
 Opens = Callable[[], Awaitable[Streams]]
@@ -112,8 +113,5 @@ async def unavailable_store() -> AsyncIterator[int]:
             await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
+    async with accepting(answer) as port:
+        yield port

@@ -10,6 +10,7 @@ import pytest
 
 from pilotis.blobs import remote as opening
 from tests.acceptance.test_files import PNG, complete, permit, send, storage, upload
+from tests.accepting import accepting
 from tests.console import client_of
 from tests.files.nodes import s3_node
 from tests.support import App, assert_error
@@ -25,14 +26,7 @@ class Wire:
         self.is_away = False
         self.max_bytes: int | None = None
 
-    async def open(self) -> int:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self._server.sockets[0].getsockname()[1]
-
-    def close(self) -> None:
-        self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
             if self.is_away:
                 await reader.read(65536)
@@ -41,8 +35,12 @@ class Wire:
             else:
                 far_reader, far_writer = await asyncio.open_connection(*self._target)
                 back = asyncio.create_task(self._pump(far_reader, writer, self.max_bytes))
-                await self._pump(reader, far_writer, None)
-                await back
+                try:
+                    await self._pump(reader, far_writer, None)
+                    await back
+                finally:
+                    back.cancel()
+                    far_writer.close()
         writer.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int | None) -> None:
@@ -63,9 +61,8 @@ async def wire(s3_url: str) -> AsyncIterator[tuple[Wire, str]]:
     endpoint = s3_url.partition("endpoint=")[2].partition("&")[0]
     address = urlsplit(endpoint)
     made = Wire(address.hostname, address.port)
-    port = await made.open()
-    yield made, s3_url.replace(endpoint, f"http://127.0.0.1:{port}")
-    made.close()
+    async with accepting(made.serve) as port:
+        yield made, s3_url.replace(endpoint, f"http://127.0.0.1:{port}")
 
 
 @pytest.fixture

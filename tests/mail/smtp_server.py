@@ -11,6 +11,8 @@ from email.message import EmailMessage
 from email.policy import default
 from typing import Self
 
+from tests.accepting import accepting
+
 USER, PASSWORD = "cafes", "p@ss:word"
 
 
@@ -51,30 +53,17 @@ class SmtpServer:
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[Self]:
-        tasks: set[asyncio.Task[None]] = set()
-
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            tasks.add(task)
             self.connections += 1
             try:
                 with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                     await self._serve(reader, writer, self.connections)
             finally:
                 writer.transport.abort()
-                tasks.discard(task)
 
         context = self.tls if self.is_tls_from_start else None
-        server = await asyncio.start_server(serve, self.host, self.port, ssl=context, limit=2**20)
-        self.port = server.sockets[0].getsockname()[1]
-        try:
+        async with accepting(serve, self.host, self.port, ssl=context, limit=2**20) as self.port:
             yield self
-        finally:
-            server.close()
-            for task in list(tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def url(self, host: str = "127.0.0.1", user: str | None = "cafes:p%40ss%3Aword") -> str:
         return f"{'smtps' if self.is_tls_from_start else 'smtp'}://{user + '@' if user else ''}{host}:{self.port}"
