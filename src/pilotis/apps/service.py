@@ -132,7 +132,7 @@ class Apps:
         known = self._known_keys.get(key)
         if known is None or (origin is not None and known.allowed_origins):
             return None
-        return self._used(key, known) if time.monotonic() >= known.note_at else known.app
+        return self._used(key, known)
 
     def _used(self, key: str, known: _KnownKey) -> AppInfo:
         if (now := time.monotonic()) >= known.note_at:

@@ -566,10 +566,7 @@ def _ended(error: Exception) -> asyncio.Future[Any]:
 
 def _found(ended: asyncio.Future[str | None]) -> bytes:
     """Return the row that was read; raises `StartOverError` if its table has changed."""
-    try:
-        text = ended.result()
-    except asyncpg.PostgresError:
-        raise StartOverError from None
+    text = _or_start_over(ended)
     if text is None:
         raise RowNotFoundError
     return text.encode()
