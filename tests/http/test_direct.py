@@ -361,18 +361,57 @@ async def test_a_direct_query_is_answered_as_the_usual_one(app: App):
         async with app.client(token) as client:
             for table in (items, authors, closed, str(uuid7())):
                 for body in bodies:
-                    direct, usual = [
-                        await client.request(
-                            "POST",
-                            f"/v1/public/tables/{table}/data/query",
-                            content=msgspec.json.encode(body),
-                            headers=one,
-                        )
-                        for one in ([], [("x-twice", "1"), ("x-twice", "2")])
-                    ]
-                    assert direct.status_code == usual.status_code
-                    assert comparable(direct.json()) == comparable(usual.json()), (token == bob, body)
-                    assert sorted(direct.headers) == sorted(usual.headers)
+                    await is_answered_alike(client, f"/v1/public/tables/{table}/data/query", body)
+
+
+async def test_a_direct_search_is_answered_as_the_usual_one(app: App):
+    """Whoever asks, by words that are found, or by similar ones, or by none; and what cannot be searched."""
+    authors = await app.table({"name": "string"}, title="authors")
+    reference = {"type": "uuid", "references": {"table": "authors"}}
+    items = await app.table({"title": "string", "author": reference, "n": "int"}, title="items")
+    closed = await app.table({"title": "string"}, "AppMember")
+    ada = (await app.member())["access_token"]
+    bob = (await app.member("bob"))["access_token"]
+    async with app.client(bob) as client:
+        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    row = await app.row(authors, {"name": "Ada Lovelace"})
+    for n in range(3):
+        await app.row(items, {"title": f"engine number {n}", "author": row["id"], "n": n})
+        await app.row(closed, {"title": f"engine of {n}"}, ada)
+    bodies: list[dict[str, Any]] = [
+        {"query": "engine"},
+        {"query": "ENGINE 2", "fields": ["title"], "limit": 1},
+        {"query": "engin numbr"},
+        {"query": "-"},
+        {"query": "engine", "expand": ["author"]},
+        {"query": "engine", "where": {"n": {"$gt": 0}}, "order_by": "n", "cursor": "first", "limit": 1},
+        {"query": "engine", "where": {"author.name": "Ada Lovelace"}},
+        {"query": "engine", "fields": ["n"]},
+        {"query": "engine", "cursor": "wrong"},
+        {"query": "x" * 5000},
+        {},
+    ]
+    found = 0
+    for token in (None, ada, bob):
+        async with app.client(token) as client:
+            for table in (items, items.upper(), "items", authors, closed, str(uuid7()), "nothing"):
+                for body in bodies:
+                    answer = await is_answered_alike(client, "/v1/public/search", {"table_id": table, **body})
+                    found += len(answer.get("data", ()))
+    assert found > 50
+
+
+async def is_answered_alike(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Check that a request is answered alike on both ways, and return the answer."""
+    direct, usual = [
+        await client.request("POST", path, content=msgspec.json.encode(body), headers=one)
+        for one in ([], [("x-twice", "1"), ("x-twice", "2")])
+    ]
+    assert direct.status_code == usual.status_code
+    answer = comparable(direct.json())
+    assert answer == comparable(usual.json()), body
+    assert sorted(direct.headers) == sorted(usual.headers)
+    return answer
 
 
 def comparable(answer: dict[str, Any]) -> dict[str, Any]:

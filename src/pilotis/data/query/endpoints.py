@@ -31,6 +31,7 @@ from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
 from pilotis.db.extensions import ExtensionMissingError
+from pilotis.http.api.direct import Prepared, working_for
 from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import public
 from pilotis.http.api.request import Call
@@ -39,6 +40,7 @@ from pilotis.kit.errors import QueryTimeoutError
 
 READ = public(scope="rows:read")
 WRITE = public(scope="rows:write")
+_SEARCH = "/v1/public/search"
 
 
 class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -122,9 +124,10 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
         return Reply(await self._aggregation.run(call.principal, body.table_id, body.pipeline))
 
     @post(
-        "/v1/public/search",
+        _SEARCH,
         access=READ,
         needs_room=False,
+        direct="begin_search",
         only_reads=True,
         returns=SearchResult,
         errors=[*_ABOUT_FIELDS, UnknownReferenceError, ResultTooLargeError],
@@ -139,6 +142,14 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
         `total_count` counts all. The first 100,000 characters of a text are searched.
         """
         return Reply(await self._search.search(call.principal, body))
+
+    def begin_search(self, call: Call, body: SearchRequest) -> Prepared | None:
+        """Prepare the usual answer of `search`."""
+        prepared = self._search.begin_search(call.principal, body)
+        if prepared is None:
+            return None
+        begin, finish = prepared
+        return working_for(call, _SEARCH, begin), finish
 
     @post(
         "/v1/public/autocomplete",

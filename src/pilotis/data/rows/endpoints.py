@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from urllib.parse import unquote
 from uuid import UUID
 
@@ -58,7 +57,7 @@ from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
-from pilotis.http.api.direct import OnceKnown, Prepared
+from pilotis.http.api.direct import OnceKnown, Prepared, working_for
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import Role, console, public
 from pilotis.http.api.request import Call
@@ -233,15 +232,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         if prepared is None:
             return None
         begin, finish = prepared
-
-        def begin_for_call() -> asyncio.Future[bytes]:
-            token = origin.begin(call.request_id, _QUERY)
-            try:
-                return begin()
-            finally:
-                origin.end(token)
-
-        return begin_for_call, finish
+        return working_for(call, _QUERY, begin), finish
 
     @patch(
         "/v1/public/tables/:table_id/data/:row_id",

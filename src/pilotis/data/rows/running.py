@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 
 from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.table import PreparedTable
 from pilotis.data.where.compiler import InvalidRegexError
+from pilotis.http.api.direct import StartOverError
 from pilotis.kit.errors import BadRequestError, UnavailableError
+
+Ended = TypeVar("Ended")
 
 _TRY_PATTERNS = "select count('' ~ pattern) from unnest($1::text[]) pattern"
 
@@ -48,6 +52,14 @@ async def fetch_compiled(
     with telling_what_is_too_large():
         # Not fetchrow, because with its row limit PostgreSQL starts no parallel workers.
         return await table.fetch_compiled(compiled.sql, compiled.arguments, compiled.access, read_only=read_only)
+
+
+def or_start_over(ended: asyncio.Future[Ended]) -> Ended:
+    """Return the result; raises `StartOverError` if PostgreSQL rejected the statement, which then changed nothing."""
+    try:
+        return ended.result()
+    except asyncpg.PostgresError:
+        raise StartOverError from None
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from pilotis.data.rows.query import (
 )
 from pilotis.data.rows.referring import Refers, RowReferencedError
 from pilotis.data.rows.related import Related, plan
-from pilotis.data.rows.running import run_compiled, run_shared
+from pilotis.data.rows.running import or_start_over, run_compiled, run_shared
 from pilotis.data.rows.shared_queries import MAX_KEPT_BYTES, CompiledQuery
 from pilotis.data.rows.table import FoundPage, PreparedTable, PreparedTables, row_id_of
 from pilotis.data.rows.types import DeleteWhere, Page, Query, ReadRow, UpdateWhere
@@ -339,7 +339,7 @@ class Rows:
 
         def finish(ended: asyncio.Future[FoundPage]) -> bytes:
             try:
-                found = _or_start_over(ended)
+                found = or_start_over(ended)
             except QueryTimeoutError:
                 # Others may have taken the time.
                 raise StartOverError from None
@@ -371,18 +371,11 @@ class Rows:
         return await self._find(principal, table_id, query)
 
     def begin_query(self, principal: Principal, table_id: UUID, query: Query) -> Prepared | None:
-        """Prepare what `query` does, for a known table all of whose rows the caller may read.
-
-        A member's facts may decide what is read of other tables, and its session may still be checked: a member asks
-        directly only where a condition cannot lead to one.
-        """
+        """Prepare what `query` does, for a known table all of whose rows the caller may read."""
         table = self._tables.known(_app(principal), table_id)
-        if table is None or not is_open(table.schema, principal.member):
+        if table is None or not table.is_asked_directly(principal, leads_on=bool(query.expand or query.counts)):
             return None
-        leads_on = query.expand is not None or query.counts is not None
-        if principal.member is not None and (leads_on or table.schema.references or table.schema.referrers):
-            return None
-        return lambda: asyncio.ensure_future(self._find(principal, table_id, query)), _or_start_over
+        return lambda: asyncio.ensure_future(self._find(principal, table_id, query)), or_start_over
 
     async def _find(self, principal: Principal, table_id: UUID, query: Query) -> bytes:
         app = _app(principal)
@@ -566,23 +559,15 @@ def _ended(error: Exception) -> asyncio.Future[Any]:
 
 def _found(ended: asyncio.Future[str | None]) -> bytes:
     """Return the row that was read; raises `StartOverError` if its table has changed."""
-    text = _or_start_over(ended)
+    text = or_start_over(ended)
     if text is None:
         raise RowNotFoundError
     return text.encode()
 
 
-def _or_start_over(ended: asyncio.Future[Ended]) -> Ended:
-    """Return the result; raises `StartOverError` if PostgreSQL rejected the statement, which then changed nothing."""
-    try:
-        return ended.result()
-    except asyncpg.PostgresError:
-        raise StartOverError from None
-
-
 def _created(ended: asyncio.Future[datetime | None]) -> datetime:
     """Return the time of creation; raises `StartOverError` if nothing was created."""
-    moment = _or_start_over(ended)
+    moment = or_start_over(ended)
     if moment is None:
         raise StartOverError
     return moment

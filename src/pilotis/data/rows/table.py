@@ -198,6 +198,16 @@ class PreparedTable:
         """What decodes changes of rows."""
         return RowDecoder(self.schema.columns, partial=True, in_keys=self.schema.texts_in_keys)
 
+    def is_asked_directly(self, principal: Principal, *, leads_on: bool) -> bool:
+        """Return whether the caller may read all rows, also while its session is still checked.
+
+        A member's facts may decide what is read of other tables, so a member asks directly only where neither the
+        request, which `leads_on` to some or not, nor a condition can reach one.
+        """
+        if not is_open(self.schema, principal.member):
+            return False
+        return principal.member is None or not (leads_on or self.schema.references or self.schema.referrers)
+
     def seen_by(self, visible: Visibility) -> PreparedTable:
         """Return the table as the caller sees it, for what only reads."""
         if not visible.hides:

@@ -26,6 +26,7 @@ from pilotis.http.replies.reply import Reply
 from pilotis.http.server.known_heads import Request
 from pilotis.http.server.response_cache import ReadyAnswer, ReadyAnswers
 from pilotis.http.server.single_write import header_lines
+from pilotis.kit import origin
 from pilotis.kit.errors import PilotisError
 
 MAX_BODY_BYTES = UNCOUNTED_BYTES
@@ -338,6 +339,19 @@ def _beginning(prepared: Prepared | OnceKnown, presumption: Presumption) -> Call
         return prepared[0]
     begin = prepared.begin
     return lambda: begin(presumption.member())
+
+
+def working_for(call: Call, route: str, begin: Callable[[], asyncio.Future[Any]]) -> Callable[[], asyncio.Future[Any]]:
+    """Return what begins a task that works for the request; see `pilotis.kit.origin`."""
+
+    def begin_for_call() -> asyncio.Future[Any]:
+        token = origin.begin(call.request_id, route)
+        try:
+            return begin()
+        finally:
+            origin.end(token)
+
+    return begin_for_call
 
 
 def _ignore(ended: asyncio.Future[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ from pilotis.data.rows import found
 from pilotis.data.rows.paths import Paths, paths_of
 from pilotis.data.rows.query import and_where
 from pilotis.data.rows.related import plan
-from pilotis.data.rows.running import fetch_compiled
+from pilotis.data.rows.running import fetch_compiled, or_start_over
 from pilotis.data.rows.shared_queries import CompiledQuery
 from pilotis.data.rows.table import PreparedTable, PreparedTables
 from pilotis.data.rules.actions import Action
@@ -29,8 +30,10 @@ from pilotis.data.tables.schema import ColumnType, TableSchema
 from pilotis.data.where.fields import Field, text_field
 from pilotis.data.where.operands import Arguments
 from pilotis.db.extensions import ExtensionMissingError, Extensions
+from pilotis.http.api.direct import Prepared
 from pilotis.http.api.principals import AppInfo, Principal
 from pilotis.kit.errors import invalid
+from pilotis.kit.ids import is_uuid, known_uuid
 from pilotis.kit.offload import in_thread, offload
 from pilotis.limits import Limits
 
@@ -92,6 +95,14 @@ class Search:
 
         table_id = await self._tables.id_of(app, request.table_id)
         return await self._tables.use(app, table_id, run)
+
+    def begin_search(self, principal: Principal, request: SearchRequest) -> Prepared | None:
+        """Prepare what `search` does, for a known table, named by its id, all of whose rows the caller may read."""
+        name = request.table_id
+        table = self._tables.known(_app(principal), known_uuid(name)) if is_uuid(name) else None
+        if table is None or not table.is_asked_directly(principal, leads_on=bool(request.expand or request.counts)):
+            return None
+        return lambda: asyncio.ensure_future(self.search(principal, request)), or_start_over
 
     async def autocomplete(self, principal: Principal, request: AutocompleteRequest) -> AutocompleteResult:
         """Return distinct values: by prefix, then by prefix of any word; if there are none, by similarity."""
