@@ -14,8 +14,8 @@ import re
 import signal
 import subprocess
 import sys
-import tarfile
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,8 @@ def old_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if commit is None:
         pytest.skip("the repository has no earlier revision; fetch its history")
     folder = tmp_path_factory.mktemp("released")
-    with tarfile.open(fileobj=io.BytesIO(git("archive", commit, "src"))) as tar:
-        tar.extractall(folder, filter="data")
+    with zipfile.ZipFile(io.BytesIO(git("archive", "--format=zip", commit, "src"))) as archive:
+        archive.extractall(folder)
     return folder / "src"
 
 

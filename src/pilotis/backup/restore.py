@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 from uuid import UUID
 
@@ -57,6 +57,7 @@ _LINKS_SINCE = 18
 _ARCHIVE_GONE = "The server was restored from a backup, and backups have no archives of apps. Make another one."
 _END_SECONDS, _POLL_SECONDS = 10.0, 0.05
 _READY_SECONDS = 24 * 3600.0
+_COPIED_BYTES = 1 << 20
 _NO_SPACE = os.strerror(errno.ENOSPC)
 # A write that got only part of its room is told without an error number.
 _SHORT_WRITE = re.compile(r"wrote (only )?\d+ of \d+")
@@ -295,7 +296,7 @@ async def _unpack(place: Place, backup: Backup, target: Path) -> None:
     await asyncio.to_thread(target.mkdir, mode=0o700, parents=True)
     folder = f"{catalogue.FOLDER}/{backup.backup_id}/base"
     async with aclosing(copying.unzipped(streams.read(place.store, place.key.of(folder), folder))) as chunks:
-        unpacking = _Unpacking(target)
+        unpacking = Unpacking(target)
         try:
             async for chunk in chunks:
                 await asyncio.to_thread(unpacking.feed, chunk)
@@ -306,7 +307,7 @@ async def _unpack(place: Place, backup: Backup, target: Path) -> None:
         await asyncio.to_thread(unpacking.end)
 
 
-class _Unpacking:
+class Unpacking:
     """Unpacks a tar in a thread, which reads what is fed through a pipe."""
 
     def __init__(self, directory: Path) -> None:
@@ -345,10 +346,30 @@ class _Unpacking:
     def _run(self) -> None:
         try:
             with self._reading, tarfile.open(fileobj=self._reading, mode="r|") as tar:
-                # The store is read with our key alone, and still no path may lead out of the directory.
-                tar.extractall(self._directory, filter="data")
+                for entry in tar:
+                    self._unpack(tar, entry)
         except BaseException as error:
             self._error = error
+
+    def _unpack(self, tar: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
+        """Write one entry; raises `TarError` for what a base backup does not have.
+
+        The store is read with our key alone, and still nothing may lead out of the directory. `tarfile` itself can see
+        to that since Python 3.11.4.
+        """
+        path = PurePosixPath(entry.name)
+        if path.is_absolute() or ".." in path.parts or not (entry.isdir() or entry.isfile()):
+            raise tarfile.TarError(f"{entry.name} is no file below its directory")
+        place = self._directory / path
+        if entry.isdir():
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return
+        content = tar.extractfile(entry)
+        assert content is not None
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with content, os.fdopen(descriptor, "wb") as file:
+            shutil.copyfileobj(content, file, _COPIED_BYTES)
 
 
 async def _recover(place: Place, wanted: Wanted, backup: Backup, cluster: Path, gap: Gap | None) -> Restored:
