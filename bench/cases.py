@@ -25,9 +25,11 @@ PASSWORD = "correct horse battery"
 _MEMBERS = 32
 SIGN_IN = "sign-in"
 PAGES = "other pages"
+CHANGE = "change of a row"
 CREATES = "transaction of creates"
 UPDATES = "transaction of updates and a create"
 _SIGNING_IN = 4 * (os.cpu_count() or 1)
+_AGED = data.text({"data": {"age": {"$inc": 1}}})
 _TRANSACTIONS = "/v1/public/transactions"
 _OFFSETS = [offset for offset in range(500) if offset % 50]
 
@@ -117,6 +119,7 @@ class Stage:
                 goal=0.7,
             ),
             Case("create", _posts(path, creates), _posts("/create", creates), goal=0.7),
+            Case(CHANGE, Requests("PATCH", [(f"{path}/{row_id}", _AGED) for row_id in self.ids])),
             Case(CREATES, _posts(_TRANSACTIONS, self._transactions(rows, updates=0))),
             Case(UPDATES, _posts(_TRANSACTIONS, self._transactions(rows, updates=2))),
             Case(SIGN_IN, _posts("/v1/public/app-members/signin", sign_ins), connections=_SIGNING_IN, goal=0.9),

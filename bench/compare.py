@@ -25,13 +25,13 @@ from typing import NamedTuple
 import asyncpg
 
 from bench import files, load
-from bench.cases import CREATES, PAGES, SIGN_IN, UPDATES, Case, Stage, credentials
+from bench.cases import CHANGE, CREATES, PAGES, SIGN_IN, UPDATES, Case, Stage, credentials
 from bench.load import Requests
 from bench.processes import Tree, processor_seconds
 from bench.servers import Pilotis
 
 _ROOT = Path(__file__).parents[1]
-_ROWS = ("row by id", "list of 20", PAGES, "query", "create", CREATES, UPDATES, "bulk create")
+_ROWS = ("row by id", "list of 20", PAGES, "query", "create", CHANGE, CREATES, UPDATES, "bulk create")
 _READ, _PRESIGN = "file of 4 kB", "URL for an upload"
 _SESSION = "a member's session"
 _CASES = (*_ROWS, _READ, _PRESIGN, SIGN_IN, _SESSION)

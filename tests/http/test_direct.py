@@ -401,6 +401,74 @@ async def test_a_direct_search_is_answered_as_the_usual_one(app: App):
     assert found > 50
 
 
+async def test_a_direct_change_or_deletion_is_answered_as_the_usual_one(app: App):
+    """Whoever asks, of rows that are alike: one is changed directly, the other in the usual way."""
+    authors = await app.table({"name": "string"}, title="authors")
+    reference = {"type": "uuid", "references": {"table": "authors"}}
+    number = {"type": "int", "max": 9}
+    items = await app.table({"title": "string", "author": reference, "n": number}, title="items")
+    closed = await app.table({"n": "int"}, "AppMember")
+    own = await app.table({"n": "int"}, "Creator")
+    ada = (await app.member())["access_token"]
+    bob = (await app.member("bob"))["access_token"]
+    async with app.client(bob) as client:
+        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    author = await app.row(authors, {"name": "Ada"})
+    await app.row(items, {"author": author["id"]})
+    changes: list[dict[str, Any] | None] = [
+        {"data": {"n": 2}},
+        {"data": {"n": {"$inc": 1}}},
+        {"data": {"n": 10}},
+        {"data": {"title": None}},
+        {"data": {"author": author["id"]}},
+        {"data": {"author": ID}},
+        {"data": {"nothing": 1}},
+        {"data": {}, "expected_updated_at": "2026-01-01T00:00:00.000Z"},
+        {"data": {"n": "text"}},
+        {"n": 1},
+        None,
+    ]
+    statuses = set()
+    for token in (None, ada, bob):
+        async with app.client(token) as client:
+            for table, data in ((items, {"title": "a", "n": 1}), (closed, {"n": 1}), (own, {"n": 1})):
+                for change in changes:
+                    direct, usual = [
+                        await changed(client, table, (await app.row(table, data, ada))["id"], change, headers)
+                        for headers in ([], [("x-twice", "1"), ("x-twice", "2")])
+                    ]
+                    assert direct == usual, (token == bob, change)
+                    statuses.add(direct[0])
+            for table, row in ((authors, author["id"]), (items, ID), (str(uuid7()), ID)):
+                for change in (None, {"data": {"nothing": 1}}):
+                    direct, usual = [
+                        await changed(client, table, row, change, headers)
+                        for headers in ([], [("x-twice", "1"), ("x-twice", "2")])
+                    ]
+                    assert direct == usual, (token == bob, change)
+                    statuses.add(direct[0])
+    assert statuses == {200, 400, 401, 404, 409}
+
+
+async def changed(
+    client: httpx.AsyncClient, table: str, row: str, change: dict[str, Any] | None, headers: list[tuple[str, str]]
+) -> tuple[int, list[str], dict[str, Any]]:
+    """Change a row, or delete it, and return what is told of it that is the same of another row."""
+    path = f"/v1/public/tables/{table}/data/{row}"
+    if change is None:
+        answer = await client.request("DELETE", path, headers=headers)
+        after = await client.request("DELETE", path, headers=headers)
+    else:
+        answer = await client.request("PATCH", path, content=msgspec.json.encode(change), headers=headers)
+        after = await client.get(path, headers=headers)
+        if answer.is_success:
+            assert after.json() == answer.json()
+            assert answer.json()["id"] == row
+    body = {name: value for name, value in comparable(answer.json()).items() if name not in {"id", "updated_at"}}
+    body.pop("created_at", None)
+    return answer.status_code, [*sorted(answer.headers), str(after.status_code)], body
+
+
 async def is_answered_alike(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
     """Check that a request is answered alike on both ways, and return the answer."""
     direct, usual = [

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from urllib.parse import unquote
 from uuid import UUID
+
+import msgspec
 
 from pilotis.data.rows.creating import NothingCreatedError
 from pilotis.data.rows.cursors import CursorExpiredError, InvalidCursorError
@@ -80,6 +84,15 @@ _VALUES_FROM = 8
 """The first segment of the values in the path of a row by its key."""
 
 
+def _result(ended: asyncio.Future[bytes]) -> bytes:
+    """Return the result of a write, or raise its error: a write never starts over."""
+    return ended.result()
+
+
+def _deleted(row_id: str) -> DeletedRow:
+    return DeletedRow("Row deleted.", row_id)
+
+
 def _values(call: Call) -> list[str]:
     """Return the values of a key in a path, each of which may have a slash of its own."""
     return [unquote(segment) for segment in call.scope["raw_path"].decode("ascii").split("/")[_VALUES_FROM:]]
@@ -90,6 +103,7 @@ def _rows(body: NewRow | Upsert) -> int:
 
 
 _ROWS = "/v1/public/tables/:table_id/data"
+_ROW = f"{_ROWS}/:row_id"
 _QUERY = f"{_ROWS}/query"
 
 
@@ -147,7 +161,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         return Reply(row, 201 if created else 200)
 
     @get(
-        "/v1/public/tables/:table_id/data/:row_id",
+        _ROW,
         access=READ,
         returns=Row,
         direct="begin_read",
@@ -235,8 +249,9 @@ class RowEndpoints(Endpoints, tag="Table data"):
         return working_for(call, _QUERY, begin), finish
 
     @patch(
-        "/v1/public/tables/:table_id/data/:row_id",
+        _ROW,
         access=WRITE,
+        direct="begin_update",
         body_schema=RowChangeBody,
         rows=True,
         returns=Row,
@@ -262,15 +277,37 @@ class RowEndpoints(Endpoints, tag="Table data"):
         changed = await self._rows.update(call.principal, table_id, row_id, body.data, body.expected_updated_at)
         return Reply(changed)
 
+    def begin_update(self, call: Call, table_id: str, row_id: str, body: RowChange) -> Prepared | None:
+        """Prepare the usual answer of `update`."""
+        asker, table, row = call.principal, known_uuid(table_id), msgspec.convert(row_id, UUID)
+        if not self._rows.are_written_directly(asker, table):
+            return None
+        changed = partial(self._rows.update, asker, table, row, body.data, body.expected_updated_at)
+        return working_for(call, _ROW, lambda: asyncio.ensure_future(changed())), _result
+
     @delete(
-        "/v1/public/tables/:table_id/data/:row_id",
+        _ROW,
         access=WRITE,
+        direct="begin_delete",
         errors=[*_ALWAYS, RowNotFoundError, RowReferencedError, TooManyReferencesError],
     )
     async def delete(self, call: Call, table_id: UUID, row_id: UUID) -> DeletedRow:
         """Delete a row."""
         await self._rows.delete(call.principal, table_id, row_id)
-        return DeletedRow("Row deleted.", str(row_id))
+        return _deleted(str(row_id))
+
+    def begin_delete(self, call: Call, table_id: str, row_id: str) -> Prepared | None:
+        """Prepare the usual answer of `delete`."""
+        asker, table, row = call.principal, known_uuid(table_id), msgspec.convert(row_id, UUID)
+        if not self._rows.are_written_directly(asker, table):
+            return None
+
+        def finish(ended: asyncio.Future[None]) -> bytes:
+            ended.result()
+            return json.encode(_deleted(row_id))
+
+        deleted = partial(self._rows.delete, asker, table, row)
+        return working_for(call, _ROW, lambda: asyncio.ensure_future(deleted())), finish
 
     @post(
         "/v1/public/tables/:table_id/data/delete-where",
@@ -390,7 +427,7 @@ class KeyedRowEndpoints(Endpoints, tag="Table data"):
     async def delete_by_key(self, call: Call, table_id: UUID, key: str, values: str) -> DeletedRow:
         """Delete the row that has the values of a unique key."""
         row_id = await self._keyed.delete(call.principal, call.client, table_id, key, _values(call))
-        return DeletedRow("Row deleted.", str(row_id))
+        return _deleted(str(row_id))
 
 
 class RuleTestEndpoints(Endpoints, tag="Rules"):

@@ -437,6 +437,11 @@ class Rows:
 
         return await self._tables.use(app, table_id, update)
 
+    def are_written_directly(self, principal: Principal, table_id: UUID) -> bool:
+        """Return whether the table is known, and the caller may change and delete all of its rows."""
+        table = self._tables.known(_app(principal), table_id)
+        return table is not None and is_open(table.schema, principal.member)
+
     async def delete(self, principal: Principal, table_id: UUID, row_id: UUID, expected: str | None = None) -> None:
         """Delete a row; `expected` is the `updated_at` it must have."""
 
