@@ -450,6 +450,58 @@ async def test_a_direct_change_or_deletion_is_answered_as_the_usual_one(app: App
     assert statuses == {200, 400, 401, 404, 409}
 
 
+async def test_direct_operations_are_answered_as_the_usual_ones(app: App):
+    """Batches and transactions, whoever asks, of tables whose rules ask who it is."""
+    items = await app.table({"title": "string", "n": "int"}, title="items")
+    own = await app.table({"n": "int"}, "Creator", title="own")
+    ada = (await app.member())["access_token"]
+    bob = (await app.member("bob"))["access_token"]
+    async with app.client(bob) as client:
+        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    row = (await app.row(items, {"title": "a", "n": 1}))["id"]
+    mine = (await app.row(own, {"n": 1}, ada))["id"]
+    create = {"type": "create", "table_id": items, "data": {"n": 1}}
+    inserts = [create, {**create, "table_id": "own"}]
+    operations: list[list[dict[str, Any]]] = [
+        [],
+        [create],
+        inserts,
+        [create, {"type": "update", "table_id": "items", "doc_id": row, "data": {"n": {"$inc": 1}}}],
+        [{"type": "update", "table_id": own, "doc_id": mine, "data": {"n": 5}}, create],
+        [create, {"type": "update", "table_id": items, "doc_id": ID, "data": {"n": 5}}],
+        [create, {"type": "delete", "table_id": items, "doc_id": {"$ref": 0}}],
+        [{**create, "data": {"nothing": 1}}],
+        [{**create, "table_id": "none"}],
+        [{"type": "unknown"}],
+        [create] * 501,
+    ]
+    outcomes = set()
+    for token in (None, ada, bob):
+        async with app.client(token) as client:
+            for route in ("batch", "transactions"):
+                for sent in operations:
+                    direct, usual = [
+                        await client.post(f"/v1/public/{route}", json={"operations": sent}, headers=headers)
+                        for headers in ([], [("x-twice", "1"), ("x-twice", "2")])
+                    ]
+                    assert direct.status_code == usual.status_code
+                    assert sorted(direct.headers) == sorted(usual.headers)
+                    answers = [comparable(answer.json()) for answer in (direct, usual)]
+                    for answer in answers:
+                        for result in answer.get("results", ()):
+                            for changing in ("id", "updated_at", "data"):
+                                result.pop(changing, None)
+                    assert answers[0] == answers[1], (token == bob, route, sent[:3])
+                    outcomes.add((token is not None, direct.status_code))
+    assert outcomes == {(False, 200), (False, 400), (False, 401), (False, 404)} | {
+        (True, status) for status in (200, 400, 401, 404)
+    }
+    # What they do is done in the name of who asks.
+    async with app.client(ada) as client:
+        found = (await client.post(f"/v1/public/tables/{own}/data/query", json={})).json()
+        assert found["total_count"] > 1
+
+
 async def changed(
     client: httpx.AsyncClient, table: str, row: str, change: dict[str, Any] | None, headers: list[tuple[str, str]]
 ) -> tuple[int, list[str], dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -31,16 +33,17 @@ from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
 from pilotis.db.extensions import ExtensionMissingError
-from pilotis.http.api.direct import Prepared, working_for
+from pilotis.http.api.direct import OnceKnown, Prepared, working_for
 from pilotis.http.api.endpoint import Endpoints, post
-from pilotis.http.api.principals import public
+from pilotis.http.api.principals import Client, MemberInfo, Principal, known_as, public
 from pilotis.http.api.request import Call
 from pilotis.http.replies.reply import Reply
+from pilotis.kit import json
 from pilotis.kit.errors import QueryTimeoutError
 
 READ = public(scope="rows:read")
 WRITE = public(scope="rows:write")
-_SEARCH = "/v1/public/search"
+_SEARCH, _BATCH, _TRANSACTIONS = "/v1/public/search", "/v1/public/batch", "/v1/public/transactions"
 
 
 class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,6 +88,24 @@ def _stores(body: Operations) -> bool:
         return any(bytes(_kind.decode(operation).type) != b'"delete"' for operation in body.operations)
     except msgspec.DecodeError:
         return True
+
+
+_Run: TypeAlias = Callable[[Principal, Client, Sequence[msgspec.Raw]], Coroutine[Any, Any, OperationResults]]
+
+
+def _once_known(call: Call, route: str, run: _Run, body: Operations) -> OnceKnown:
+    """Prepare to run operations for whoever the caller turns out to be."""
+    asker, client = call.principal, call.client
+
+    def begin(member: MemberInfo | None) -> asyncio.Future[OperationResults]:
+        return asyncio.ensure_future(run(known_as(asker, member), client, body.operations))
+
+    return OnceKnown(working_for(call, route, begin), _results)
+
+
+def _results(ended: asyncio.Future[OperationResults]) -> bytes:
+    """Return the answer, or raise its error: what writes never starts over."""
+    return json.encode(ended.result())
 
 
 class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
@@ -184,8 +205,9 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
         return Reply(await self._geo.search(call.principal, body))
 
     @post(
-        "/v1/public/batch",
+        _BATCH,
         access=WRITE,
+        direct="begin_batch",
         needs_room=_stores,
         body_schema=WriteRequestBody,
         rows=True,
@@ -196,9 +218,14 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
         """Run up to 500 independent writes: one that fails does not affect the others."""
         return await self._batches.batch(call.principal, call.client, body.operations)
 
+    def begin_batch(self, call: Call, body: Operations) -> OnceKnown:
+        """Prepare the usual answer of `batch`."""
+        return _once_known(call, _BATCH, self._batches.batch, body)
+
     @post(
-        "/v1/public/transactions",
+        _TRANSACTIONS,
         access=WRITE,
+        direct="begin_transact",
         needs_room=_stores,
         body_schema=WriteRequestBody,
         rows=True,
@@ -221,3 +248,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
         If an operation fails, the answer has its status and code, and its index in `failed_index`.
         """
         return await self._batches.transaction(call.principal, call.client, body.operations)
+
+    def begin_transact(self, call: Call, body: Operations) -> OnceKnown:
+        """Prepare the usual answer of `transact`."""
+        return _once_known(call, _TRANSACTIONS, self._batches.transaction, body)

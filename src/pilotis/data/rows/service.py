@@ -45,7 +45,7 @@ from pilotis.data.rules.visibility import Visibility, creator_of_new_row, is_ope
 from pilotis.data.tables.schema import Referrer
 from pilotis.data.where.operands import COMMON_COUNTS, CREATOR_NAME, Arguments
 from pilotis.http.api.direct import OnceKnown, Prepared, StartOverError
-from pilotis.http.api.principals import AppInfo, AppMember, MemberInfo, Principal
+from pilotis.http.api.principals import AppInfo, MemberInfo, Principal, known_as
 from pilotis.http.api.repeating import ContendedError
 from pilotis.kit import json, origin
 from pilotis.kit.clock import optional_rfc3339, rfc3339
@@ -266,7 +266,7 @@ class Rows:
 
         def begin(member: MemberInfo | None) -> asyncio.Future[str | None]:
             try:
-                visible = table.visible_now(_known_as(principal, member), Action.READ)
+                visible = table.visible_now(known_as(principal, member), Action.READ)
             except PilotisError as error:
                 return _ended(error)
             return table.begin_read_of(row_id, visible) or _ended(StartOverError())
@@ -355,7 +355,7 @@ class Rows:
 
         def begin(member: MemberInfo | None) -> asyncio.Future[FoundPage]:
             try:
-                visible = table.visible_now(_known_as(principal, member), Action.LIST)
+                visible = table.visible_now(known_as(principal, member), Action.LIST)
             except PilotisError as error:
                 return _ended(error)
             if not visible.is_everything or visible.hides or visible.shows_creator:
@@ -523,7 +523,7 @@ def _begin_ruled(
     request = origin.remember()
 
     def begin(member: MemberInfo | None) -> asyncio.Future[datetime | None]:
-        caller = _known_as(principal, member)
+        caller = known_as(principal, member)
         # It may begin in the turn of another request.
         token = origin.resume(request)
         try:
@@ -546,13 +546,6 @@ def _begin_ruled(
     if table.asks_for_facts and principal.member is not None:
         return OnceKnown(begin, finish)
     return partial(begin, principal.member), finish
-
-
-def _known_as(principal: Principal, member: MemberInfo | None) -> Principal:
-    """Return the caller with what has become known of the member."""
-    if isinstance(principal, AppMember) and member is not None:
-        return msgspec.structs.replace(principal, member=member)
-    return principal
 
 
 def _ended(error: Exception) -> asyncio.Future[Any]:

@@ -13,7 +13,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,8 @@ from pilotis.http.server.response_cache import ReadyAnswer, ReadyAnswers
 from pilotis.http.server.single_write import header_lines
 from pilotis.kit import origin
 from pilotis.kit.errors import PilotisError
+
+Known = ParamSpec("Known")
 
 MAX_BODY_BYTES = UNCOUNTED_BYTES
 """Larger bodies are counted and decoded in threads, by the usual path."""
@@ -341,13 +343,15 @@ def _beginning(prepared: Prepared | OnceKnown, presumption: Presumption) -> Call
     return lambda: begin(presumption.member())
 
 
-def working_for(call: Call, route: str, begin: Callable[[], asyncio.Future[Any]]) -> Callable[[], asyncio.Future[Any]]:
+def working_for(
+    call: Call, route: str, begin: Callable[Known, asyncio.Future[Any]]
+) -> Callable[Known, asyncio.Future[Any]]:
     """Return what begins a task that works for the request; see `pilotis.kit.origin`."""
 
-    def begin_for_call() -> asyncio.Future[Any]:
+    def begin_for_call(*known: Known.args, **none: Known.kwargs) -> asyncio.Future[Any]:
         token = origin.begin(call.request_id, route)
         try:
-            return begin()
+            return begin(*known, **none)
         finally:
             origin.end(token)
 

@@ -613,6 +613,13 @@ class TokenCall(Protocol):
         """Return a header's value, or None. The name is in lower case."""
 
 
+def known_as(principal: Principal, member: MemberInfo | None) -> Principal:
+    """Return the caller with what has become known of the member."""
+    if isinstance(principal, AppMember) and member is not None:
+        return msgspec.structs.replace(principal, member=member)
+    return principal
+
+
 class Presumption(NamedTuple):
     """A principal whose credential is still being checked: `check` ends with what `confirm` accepts, or raises for."""
 
