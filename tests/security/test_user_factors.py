@@ -22,7 +22,8 @@ _OLD = "update pilotis.sessions set {} = now() - interval '2 hours' where subjec
 
 
 @pytest.fixture
-def client(server: Server) -> Iterator[httpx.Client]:
+def client(server: Server, console: dict[str, str]) -> Iterator[httpx.Client]:
+    """A client of the server that tests share, once its first user has signed up: another user ends that link."""
     with httpx.Client(base_url=server.url, headers={"Origin": server.url}) as client:
         yield client
 
