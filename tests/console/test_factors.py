@@ -1,5 +1,6 @@
 """A console user's second factor: set up in the profile, asked for at sign-in and before what is dangerous."""
 
+import pytest
 from playwright.async_api import expect
 
 from tests.accounts.authenticator import code
@@ -18,6 +19,8 @@ WIDE = {"width": 1280, "height": 860}
 PATIENT = 8000
 
 
+# Any user that is made ends the link by which that first user signs up.
+@pytest.mark.usefixtures("console")
 async def test_an_authenticator_app_is_set_up_and_asked_for(server: Server, visit: Opening, axe: str) -> None:
     made = await run_beside("user", "create", EMAIL, "--password-stdin", *server.place, typed=f"{PASSWORD}\n")
     assert made.returncode == 0, made.stderr
