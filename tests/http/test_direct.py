@@ -6,16 +6,28 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import httpx
 import msgspec
 import pytest
 
-from pilotis.http.api.direct import Prepared, StartOverError
+from pilotis.http.api.direct import Prepared, StartOverError, writing_for
 from pilotis.http.api.endpoint import Endpoints, get, post
-from pilotis.http.api.principals import Access, AppInfo, AppMember, InvalidTokenError, MemberInfo, Presumption
-from pilotis.http.api.request import Call
+from pilotis.http.api.principals import (
+    Access,
+    AppInfo,
+    AppMember,
+    Client,
+    InvalidTokenError,
+    MemberInfo,
+    Presumption,
+)
+from pilotis.http.api.repeating import ContendedError
+from pilotis.http.api.request import Call, Message, ServerBounds
+from pilotis.http.in_flight import InFlight, InFlightLimits
 from pilotis.http.replies.reply import Reply
 from pilotis.http.server.protocol import protocol_for
+from pilotis.kit import origin
 from pilotis.kit.errors import NotFoundError, UnavailableError
 from pilotis.kit.ids import uuid7
 from pilotis.limits import Limits
@@ -500,6 +512,33 @@ async def test_direct_operations_are_answered_as_the_usual_ones(app: App):
     async with app.client(ada) as client:
         found = (await client.post(f"/v1/public/tables/{own}/data/query", json={})).json()
         assert found["total_count"] > 1
+
+
+@pytest.mark.parametrize("error", [asyncpg.DeadlockDetectedError, ContendedError])
+async def test_a_direct_write_runs_again_while_it_loses_against_others(error: type[Exception]):
+    lost: list[str | None] = []
+
+    async def write(member: str) -> str:
+        lost.append(origin.current())
+        if len(lost) < 3:
+            raise error
+        return member
+
+    bounds = ServerBounds(Limits(), InFlight(InFlightLimits(1, 1, 1)))
+    call = Call({}, receive_nothing, Client("127.0.0.1", "the-request"), {}, bounds)
+    assert await writing_for(call, "/things", write)("ada") == "ada"
+    assert lost == ["the-request"] * 3
+    assert origin.current() is None
+
+    async def loses() -> None:
+        raise error
+
+    with pytest.raises(ContendedError):
+        await writing_for(call, "/things", loses)()
+
+
+async def receive_nothing() -> Message:
+    raise AssertionError
 
 
 async def changed(

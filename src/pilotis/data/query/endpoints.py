@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -33,7 +33,7 @@ from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
 from pilotis.db.extensions import ExtensionMissingError
-from pilotis.http.api.direct import OnceKnown, Prepared, working_for
+from pilotis.http.api.direct import OnceKnown, Prepared, working_for, writing_for
 from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import Client, MemberInfo, Principal, known_as, public
 from pilotis.http.api.request import Call
@@ -90,17 +90,17 @@ def _stores(body: Operations) -> bool:
         return True
 
 
-_Run: TypeAlias = Callable[[Principal, Client, Sequence[msgspec.Raw]], Coroutine[Any, Any, OperationResults]]
+_Run: TypeAlias = Callable[[Principal, Client, Sequence[msgspec.Raw]], Awaitable[OperationResults]]
 
 
 def _once_known(call: Call, route: str, run: _Run, body: Operations) -> OnceKnown:
     """Prepare to run operations for whoever the caller turns out to be."""
     asker, client = call.principal, call.client
 
-    def begin(member: MemberInfo | None) -> asyncio.Future[OperationResults]:
-        return asyncio.ensure_future(run(known_as(asker, member), client, body.operations))
+    def write(member: MemberInfo | None) -> Awaitable[OperationResults]:
+        return run(known_as(asker, member), client, body.operations)
 
-    return OnceKnown(working_for(call, route, begin), _results)
+    return OnceKnown(writing_for(call, route, write), _results)
 
 
 def _results(ended: asyncio.Future[OperationResults]) -> bytes:

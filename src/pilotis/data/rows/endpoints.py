@@ -61,7 +61,7 @@ from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
-from pilotis.http.api.direct import OnceKnown, Prepared, working_for
+from pilotis.http.api.direct import OnceKnown, Prepared, working_for, writing_for
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import Role, console, public
 from pilotis.http.api.request import Call
@@ -283,7 +283,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
         if not self._rows.are_written_directly(asker, table):
             return None
         changed = partial(self._rows.update, asker, table, row, body.data, body.expected_updated_at)
-        return working_for(call, _ROW, lambda: asyncio.ensure_future(changed())), _result
+        return writing_for(call, _ROW, changed), _result
 
     @delete(
         _ROW,
@@ -307,7 +307,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
             return json.encode(_deleted(row_id))
 
         deleted = partial(self._rows.delete, asker, table, row)
-        return working_for(call, _ROW, lambda: asyncio.ensure_future(deleted())), finish
+        return writing_for(call, _ROW, deleted), finish
 
     @post(
         "/v1/public/tables/:table_id/data/delete-where",

@@ -13,6 +13,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeAlias
 
 import msgspec
@@ -20,6 +21,7 @@ import msgspec
 from pilotis.http.api import binding
 from pilotis.http.api.endpoint import Endpoint
 from pilotis.http.api.principals import AppInfo, AppMember, Client, MemberInfo, Presumption, PublicClient
+from pilotis.http.api.repeating import repeated
 from pilotis.http.api.request import Call, Message, Receive, Scope, Send, ServerBounds, bearer_of, request_id_of
 from pilotis.http.in_flight import UNCOUNTED_BYTES
 from pilotis.http.replies.reply import Reply
@@ -356,6 +358,15 @@ def working_for(
             origin.end(token)
 
     return begin_for_call
+
+
+def writing_for(call: Call, route: str, write: Callable[Known, Awaitable[Any]]) -> Callable[Known, asyncio.Future[Any]]:
+    """Return what begins a write as such a task: it runs again while it loses against others, as handlers do."""
+
+    def begin(*known: Known.args, **none: Known.kwargs) -> asyncio.Future[Any]:
+        return asyncio.ensure_future(repeated(partial(write, *known, **none)))
+
+    return working_for(call, route, begin)
 
 
 def _ignore(ended: asyncio.Future[Any]) -> None:
