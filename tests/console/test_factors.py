@@ -19,7 +19,7 @@ WIDE = {"width": 1280, "height": 860}
 PATIENT = 8000
 
 
-# Any user that is made ends the link by which that first user signs up.
+# Any user that is made ends the link by which the first one signs up.
 @pytest.mark.usefixtures("console")
 async def test_an_authenticator_app_is_set_up_and_asked_for(server: Server, visit: Opening, axe: str) -> None:
     made = await run_beside("user", "create", EMAIL, "--password-stdin", *server.place, typed=f"{PASSWORD}\n")

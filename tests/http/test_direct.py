@@ -40,6 +40,8 @@ KEY = {"X-Public-Key": "pk_known"}
 ID = "018f0000-0000-7000-8000-000000000000"
 
 
+# The headers of a request that is answered directly, and of one that is not.
+WAYS: list[list[tuple[str, str]]] = [[], [("x-twice", "1"), ("x-twice", "2")]]
 SESSION = uuid7()
 MEMBER = {"Authorization": "Bearer of-a-member"}
 
@@ -333,10 +335,7 @@ async def test_a_direct_answer_has_the_headers_of_the_usual_one(app: App):
             ("POST", path, b'{"data":{"a":2}}'),
             ("POST", path, b'{"data":{"b":2}}'),
         ):
-            direct, usual = [
-                await client.request(method, target, content=body, headers=headers)
-                for headers in ([], [("x-twice", "1"), ("x-twice", "2")])
-            ]
+            direct, usual = [await client.request(method, target, content=body, headers=headers) for headers in WAYS]
             assert sorted(direct.headers) == sorted(usual.headers)
             assert direct.status_code == usual.status_code
             assert direct.json().keys() == usual.json().keys()
@@ -348,10 +347,7 @@ async def test_a_direct_query_is_answered_as_the_usual_one(app: App):
     reference = {"type": "uuid", "references": {"table": "authors"}}
     items = await app.table({"title": "string", "author": reference, "n": "int"}, title="items")
     closed = await app.table({"n": "int"}, "AppMember")
-    ada = (await app.member())["access_token"]
-    bob = (await app.member("bob"))["access_token"]
-    async with app.client(bob) as client:
-        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    ada, bob = await member_and_signed_out(app)
     row = await app.row(authors, {"name": "Ada", "age": 36})
     for n in range(5):
         await app.row(items, {"title": f"item {n}", "author": row["id"], "n": n})
@@ -382,10 +378,7 @@ async def test_a_direct_search_is_answered_as_the_usual_one(app: App):
     reference = {"type": "uuid", "references": {"table": "authors"}}
     items = await app.table({"title": "string", "author": reference, "n": "int"}, title="items")
     closed = await app.table({"title": "string"}, "AppMember")
-    ada = (await app.member())["access_token"]
-    bob = (await app.member("bob"))["access_token"]
-    async with app.client(bob) as client:
-        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    ada, bob = await member_and_signed_out(app)
     row = await app.row(authors, {"name": "Ada Lovelace"})
     for n in range(3):
         await app.row(items, {"title": f"engine number {n}", "author": row["id"], "n": n})
@@ -421,10 +414,7 @@ async def test_a_direct_change_or_deletion_is_answered_as_the_usual_one(app: App
     items = await app.table({"title": "string", "author": reference, "n": number}, title="items")
     closed = await app.table({"n": "int"}, "AppMember")
     own = await app.table({"n": "int"}, "Creator")
-    ada = (await app.member())["access_token"]
-    bob = (await app.member("bob"))["access_token"]
-    async with app.client(bob) as client:
-        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    ada, bob = await member_and_signed_out(app)
     author = await app.row(authors, {"name": "Ada"})
     await app.row(items, {"author": author["id"]})
     changes: list[dict[str, Any] | None] = [
@@ -447,16 +437,13 @@ async def test_a_direct_change_or_deletion_is_answered_as_the_usual_one(app: App
                 for change in changes:
                     direct, usual = [
                         await changed(client, table, (await app.row(table, data, ada))["id"], change, headers)
-                        for headers in ([], [("x-twice", "1"), ("x-twice", "2")])
+                        for headers in WAYS
                     ]
                     assert direct == usual, (token == bob, change)
                     statuses.add(direct[0])
             for table, row in ((authors, author["id"]), (items, ID), (str(uuid7()), ID)):
                 for change in (None, {"data": {"nothing": 1}}):
-                    direct, usual = [
-                        await changed(client, table, row, change, headers)
-                        for headers in ([], [("x-twice", "1"), ("x-twice", "2")])
-                    ]
+                    direct, usual = [await changed(client, table, row, change, headers) for headers in WAYS]
                     assert direct == usual, (token == bob, change)
                     statuses.add(direct[0])
     assert statuses == {200, 400, 401, 404, 409}
@@ -466,10 +453,7 @@ async def test_direct_operations_are_answered_as_the_usual_ones(app: App):
     """Batches and transactions, whoever asks, of tables whose rules ask who it is."""
     items = await app.table({"title": "string", "n": "int"}, title="items")
     own = await app.table({"n": "int"}, "Creator", title="own")
-    ada = (await app.member())["access_token"]
-    bob = (await app.member("bob"))["access_token"]
-    async with app.client(bob) as client:
-        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    ada, bob = await member_and_signed_out(app)
     row = (await app.row(items, {"title": "a", "n": 1}))["id"]
     mine = (await app.row(own, {"n": 1}, ada))["id"]
     create = {"type": "create", "table_id": items, "data": {"n": 1}}
@@ -494,7 +478,7 @@ async def test_direct_operations_are_answered_as_the_usual_ones(app: App):
                 for sent in operations:
                     direct, usual = [
                         await client.post(f"/v1/public/{route}", json={"operations": sent}, headers=headers)
-                        for headers in ([], [("x-twice", "1"), ("x-twice", "2")])
+                        for headers in WAYS
                     ]
                     assert direct.status_code == usual.status_code
                     assert sorted(direct.headers) == sorted(usual.headers)
@@ -537,6 +521,15 @@ async def test_a_direct_write_runs_again_while_it_loses_against_others(error: ty
         await writing_for(call, "/things", loses)()
 
 
+async def member_and_signed_out(app: App) -> tuple[str, str]:
+    """The access tokens of a member, and of one whose session has ended."""
+    ada = (await app.member())["access_token"]
+    bob = (await app.member("bob"))["access_token"]
+    async with app.client(bob) as client:
+        assert (await client.post("/v1/public/app-members/signout", json={})).is_success
+    return ada, bob
+
+
 async def receive_nothing() -> Message:
     raise AssertionError
 
@@ -562,10 +555,7 @@ async def changed(
 
 async def is_answered_alike(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
     """Check that a request is answered alike on both ways, and return the answer."""
-    direct, usual = [
-        await client.request("POST", path, content=msgspec.json.encode(body), headers=one)
-        for one in ([], [("x-twice", "1"), ("x-twice", "2")])
-    ]
+    direct, usual = [await client.request("POST", path, content=msgspec.json.encode(body), headers=one) for one in WAYS]
     assert direct.status_code == usual.status_code
     answer = comparable(direct.json())
     assert answer == comparable(usual.json()), body

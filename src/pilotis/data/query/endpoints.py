@@ -33,7 +33,7 @@ from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
 from pilotis.db.extensions import ExtensionMissingError
-from pilotis.http.api.direct import OnceKnown, Prepared, working_for, writing_for
+from pilotis.http.api.direct import OnceKnown, Prepared, reading_for, writing_for
 from pilotis.http.api.endpoint import Endpoints, post
 from pilotis.http.api.principals import Client, MemberInfo, Principal, known_as, public
 from pilotis.http.api.request import Call
@@ -166,11 +166,7 @@ class AdvancedEndpoints(Endpoints, tag="Advanced data routes"):
 
     def begin_search(self, call: Call, body: SearchRequest) -> Prepared | None:
         """Prepare the usual answer of `search`."""
-        prepared = self._search.begin_search(call.principal, body)
-        if prepared is None:
-            return None
-        begin, finish = prepared
-        return working_for(call, _SEARCH, begin), finish
+        return reading_for(call, _SEARCH, self._search.begin_search(call.principal, body))
 
     @post(
         "/v1/public/autocomplete",

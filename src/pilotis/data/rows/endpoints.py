@@ -61,7 +61,7 @@ from pilotis.data.tables.service import TableNotFoundError
 from pilotis.data.tables.values import UnknownColumnError
 from pilotis.data.where.compiler import InvalidOperatorError, InvalidRegexError, WhereTooComplexError
 from pilotis.data.where.operands import EncryptedColumnError
-from pilotis.http.api.direct import OnceKnown, Prepared, working_for, writing_for
+from pilotis.http.api.direct import OnceKnown, Prepared, reading_for, writing_for
 from pilotis.http.api.endpoint import Endpoints, delete, get, patch, post
 from pilotis.http.api.principals import Role, console, public
 from pilotis.http.api.request import Call
@@ -242,11 +242,7 @@ class RowEndpoints(Endpoints, tag="Table data"):
 
     def begin_query(self, call: Call, table_id: str, body: Query) -> Prepared | None:
         """Prepare the usual answer of `query`."""
-        prepared = self._rows.begin_query(call.principal, known_uuid(table_id), body)
-        if prepared is None:
-            return None
-        begin, finish = prepared
-        return working_for(call, _QUERY, begin), finish
+        return reading_for(call, _QUERY, self._rows.begin_query(call.principal, known_uuid(table_id), body))
 
     @patch(
         _ROW,

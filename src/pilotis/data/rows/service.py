@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -52,8 +52,6 @@ from pilotis.kit.clock import optional_rfc3339, rfc3339
 from pilotis.kit.errors import PilotisError, QueryTimeoutError
 from pilotis.kit.ids import uuid7_text
 from pilotis.kit.offload import offload
-
-Ended = TypeVar("Ended")
 
 # Up to this offset a page takes about a millisecond, so it may wait for others.
 _NEAR = 10_000

@@ -360,6 +360,11 @@ def working_for(
     return begin_for_call
 
 
+def reading_for(call: Call, route: str, prepared: Prepared | None) -> Prepared | None:
+    """Return what was prepared, begun as such a task."""
+    return None if prepared is None else (working_for(call, route, prepared[0]), prepared[1])
+
+
 def writing_for(call: Call, route: str, write: Callable[Known, Awaitable[Any]]) -> Callable[Known, asyncio.Future[Any]]:
     """Return what begins a write as such a task: it runs again while it loses against others, as handlers do."""
 
